@@ -1,0 +1,47 @@
+# Each target works from a fresh clone on Debian 12: it installs and builds what it needs first.
+JOBS ?= $(shell nproc)
+SANITIZED := core transport collectives
+CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
+
+.PHONY: help setup build test test-sanitizers asan tsan bench lint format study quickstart clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
+
+setup:  ## install what is missing, from Debian
+	@scripts/setup.sh
+
+build: setup  ## build build/release/lockstep and the tests
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j$(JOBS)
+
+test: build  ## run every test
+	@$(CTEST) --test-dir build/release
+
+test-sanitizers: asan tsan  ## transports and collectives under address, undefined and thread sanitizers
+
+asan tsan: setup
+	@cmake --preset $@ --log-level=WARNING >/dev/null
+	@cmake --build --preset $@ -j$(JOBS) --target $(SANITIZED:%=%_tests)
+	@$(CTEST) --test-dir build/$@ -L '^($(subst $() ,|,$(SANITIZED)))$$'
+
+bench:  ## compare all-reduce with Open MPI and Gloo on this machine
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@scripts/bench.sh
+
+lint: build  ## formatting and clang-tidy
+	@scripts/lint.sh
+
+format: setup  ## rewrite the sources as clang-format wants them
+	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+study:  ## the default study of all strategies
+	@echo "not yet: there is nothing to train; 'make bench' compares the collectives"
+
+quickstart:  ## one short training on 2 workers
+	@echo "not yet: there is nothing to train; 'make bench' compares the collectives"
+
+clean:  ## remove everything built
+	@rm -rf build

@@ -1,0 +1,172 @@
+#include "tidy_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+std::vector<std::string> lines_of(const SourceFile& file) {
+  std::vector<std::string> lines;
+  std::istringstream in(file.text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string at(const SourceFile& file, std::size_t index) {
+  return file.path + ":" + std::to_string(index + 1) + ": ";
+}
+
+struct Include {
+  std::size_t line;
+  std::string name;  // without quotes or brackets
+  bool quoted;
+};
+
+std::vector<Include> includes_of(const SourceFile& file) {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*(["<])([^">]+)[">].*)re");
+  std::vector<Include> found;
+  const auto lines = lines_of(file);
+  std::smatch match;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (std::regex_match(lines[i], match, pattern))
+      found.push_back({i, match[2], match[1] == "\""});
+  return found;
+}
+
+// What each folder of src/ may include, itself apart. A new folder needs a row.
+const std::string kBelowTrain =
+    "core transport compression collectives strategies parallel data replica models measure "
+    "cluster";
+const std::map<std::string, std::string> kMayInclude = {
+    {"core", ""},
+    {"transport", "core"},
+    {"compression", "core"},
+    {"collectives", "core transport compression"},
+    {"measure", "core transport"},
+    {"cluster", "core transport"},
+    {"bench", "core"},  // the peers' programs link it, so nothing of our transports
+    {"strategies", "core transport compression collectives"},
+    {"parallel", "core transport compression collectives strategies"},
+    {"data", "core"},
+    {"replica", "core data"},
+    {"models", "core data replica"},
+    {"train", kBelowTrain},
+    {"study", kBelowTrain + " train"},
+    {"web", "core"},
+    {"cli", kBelowTrain + " bench train study web"},
+};
+
+bool lists(const std::string& words, const std::string& word) {
+  return (" " + words + " ").find(" " + word + " ") != std::string::npos;
+}
+
+}  // namespace
+
+Complaints include_direction(const SourceFile& file) {
+  if (!file.in_src()) return {};
+  const auto row = kMayInclude.find(file.folder());
+  if (row == kMayInclude.end()) return {file.path + ": its folder has no row in tidy_rules.cpp"};
+  Complaints out;
+  for (const Include& include : includes_of(file)) {
+    const std::string folder = include.name.substr(0, include.name.find('/'));
+    if (!include.quoted || folder == file.folder() || lists(row->second, folder)) continue;
+    out.push_back(at(file, include.line) + file.folder() + "/ may not include " + include.name);
+  }
+  return out;
+}
+
+Complaints no_libtorch(const SourceFile& file) {
+  static const std::set<std::string> with = {"replica", "models", "data", "train", "study", "cli"};
+  static const std::regex libtorch("(torch|ATen|c10)/.*");
+  if (!file.in_src() || with.contains(file.folder())) return {};
+  Complaints out;
+  for (const Include& include : includes_of(file))
+    if (std::regex_match(include.name, libtorch))
+      out.push_back(at(file, include.line) + "LibTorch in " + file.folder() + "/");
+  return out;
+}
+
+Complaints two_worlds(const SourceFile& file) {
+  static const std::set<std::string> real = {"transport", "cluster", "bench", "cli"};
+  static const std::set<std::string> banned = {
+      "thread", "mutex",  "shared_mutex", "condition_variable", "future",       "semaphore",
+      "chrono", "ctime",  "time.h",       "sys/time.h",         "sys/socket.h", "pthread.h",
+      "poll.h", "netdb.h"};
+  static const std::regex environment(R"(\b(secure_)?getenv\b|\benviron\b)");
+  if (!file.in_src()) return {};
+  Complaints out;
+  if (!real.contains(file.folder()))
+    for (const Include& include : includes_of(file))
+      if (banned.contains(include.name))
+        out.push_back(at(file, include.line) + file.folder() + "/ may not use <" + include.name +
+                      ">");
+  // child.cpp hands the whole environment on to what it starts.
+  if (file.folder() == "cli" || file.path == "src/cluster/child.cpp") return out;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (std::regex_search(lines[i].substr(0, lines[i].find("//")), environment))
+      out.push_back(at(file, i) + "only cli/ reads the environment");
+  return out;
+}
+
+Complaints sizes(const SourceFile& file) {
+  static const std::regex starts_function(R"([A-Za-z_\[].*)");
+  Complaints out;
+  const auto lines = lines_of(file);
+  if (lines.size() > 300) out.push_back(file.path + ": " + std::to_string(lines.size()) + " lines");
+  std::size_t start = 0;  // of what the next "}" in the first column ends
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    const auto continues = [](unsigned char c) { return (c & 0xc0) == 0x80; };  // of a UTF-8 letter
+    const auto columns = std::ssize(line) - std::ranges::count_if(line, continues);
+    if (columns > 100) out.push_back(at(file, i) + std::to_string(columns) + " columns");
+    if (line == "}" && i - start + 1 > 60)
+      out.push_back(at(file, start) + "a function of " + std::to_string(i - start + 1) + " lines");
+    if (std::regex_match(line, starts_function)) start = i;
+  }
+  return out;
+}
+
+Complaints opening(const SourceFile& file) {
+  Complaints out;
+  const std::string own =
+      "#include \"" + std::filesystem::path(file.name()).replace_extension(".h").string() + "\"";
+  if (file.in_src() && !file.text.starts_with("//") && !file.text.starts_with(own))
+    out.push_back(file.path + ": starts with neither a comment nor its own header");
+  if (file.is_header() && file.text.find("\n#pragma once\n") == std::string::npos)
+    out.push_back(file.path + ": no #pragma once");
+  return out;
+}
+
+Complaints no_leftovers(const SourceFile& file) {
+  static const std::regex leftover(R"(\b(TO)"
+                                   R"(DO|FIX)"
+                                   R"(ME|XX)"
+                                   R"(X)\b)");
+  Complaints out;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (std::regex_search(lines[i], leftover)) out.push_back(at(file, i) + "do it or leave it out");
+  return out;
+}
+
+Complaints orphans(const std::vector<SourceFile>& files) {
+  using std::filesystem::path;
+  std::set<std::string> used;
+  for (const SourceFile& file : files)
+    for (const Include& include : includes_of(file))
+      for (path header : {path(include.name), path(file.name()).parent_path() / include.name})
+        if (header.replace_extension() != path(file.name()).replace_extension())
+          used.insert(header);
+  Complaints out;
+  for (const SourceFile& file : files)
+    if (file.is_header() && !used.contains(path(file.name()).replace_extension()))
+      out.push_back(file.path + ": nobody includes it");
+  return out;
+}
+
+}  // namespace lockstep

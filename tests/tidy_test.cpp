@@ -1,0 +1,122 @@
+// tidy_rules.h over every C++ file of src/ and tests/; and each rule on a sample that breaks it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tidy_rules.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const std::vector<SourceFile>& tree() {
+  static const std::vector<SourceFile> files = [] {
+    const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
+    std::vector<SourceFile> found;
+    for (const char* top : {"src", "tests", "peers"})
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(root / top)) {
+        if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+        std::ifstream in(entry.path());
+        found.push_back(
+            {entry.path().lexically_relative(root), {std::istreambuf_iterator(in), {}}});
+      }
+    return found;
+  }();
+  return files;
+}
+
+Complaints of_tree(Complaints (*rule)(const SourceFile&)) {
+  Complaints all;
+  for (const SourceFile& file : tree())
+    for (const std::string& complaint : rule(file)) all.push_back(complaint);
+  return all;
+}
+
+std::string repeat(int times, const std::string& line) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += line;
+  return out;
+}
+
+TEST(TidyRule, IncludesPointLeft) {
+  EXPECT_THAT(
+      include_direction({"src/transport/shm.cpp", "\n#include \"collectives/ring.h\"\n"}),
+      ElementsAre("src/transport/shm.cpp:2: transport/ may not include collectives/ring.h"));
+  EXPECT_THAT(include_direction({"src/core/a.cpp", "#include \"core/a.h\"\n#include <map>\n"}),
+              IsEmpty());
+  EXPECT_THAT(include_direction({"src/misc/a.cpp", ""}),
+              ElementsAre("src/misc/a.cpp: its folder has no row in tidy_rules.cpp"));
+}
+
+TEST(TidyRule, LibTorchStaysInItsFolders) {
+  EXPECT_THAT(
+      no_libtorch({"src/core/a.h", "#include <torch/torch.h>\n#include \"c10/util.h\"\n"}),
+      ElementsAre("src/core/a.h:1: LibTorch in core/", "src/core/a.h:2: LibTorch in core/"));
+  EXPECT_THAT(no_libtorch({"src/replica/a.h", "#include <ATen/ATen.h>\n"}), IsEmpty());
+}
+
+TEST(TidyRule, TheRealWorldStaysBelowTheTransport) {
+  EXPECT_THAT(two_worlds({"src/collectives/a.cpp", "#include <thread>\n"}),
+              ElementsAre("src/collectives/a.cpp:1: collectives/ may not use <thread>"));
+  EXPECT_THAT(
+      two_worlds({"src/transport/a.cpp", "#include <thread>\nauto h = std::getenv(\"H\");\n"}),
+      ElementsAre("src/transport/a.cpp:2: only cli/ reads the environment"));
+  EXPECT_THAT(two_worlds({"src/core/a.cpp", "// getenv is for cli\n"}), IsEmpty());
+  EXPECT_THAT(two_worlds({"src/cli/a.cpp", "#include <chrono>\nauto h = getenv(\"H\");\n"}),
+              IsEmpty());
+}
+
+TEST(TidyRule, FilesLinesAndFunctionsAreShort) {
+  EXPECT_THAT(sizes({"a.cpp", repeat(301, "\n")}), ElementsAre("a.cpp: 301 lines"));
+  EXPECT_THAT(sizes({"a.cpp", repeat(100, "é") + "\n" + std::string(101, 'x')}),
+              ElementsAre("a.cpp:2: 101 columns"));
+  EXPECT_THAT(sizes({"a.cpp", "int x;\nvoid f() {\n" + repeat(59, "  g();\n") + "}\n"}),
+              ElementsAre("a.cpp:2: a function of 61 lines"));
+  EXPECT_THAT(sizes({"a.cpp", repeat(5, "void f() {\n" + repeat(58, "  g();\n") + "}\n")}),
+              IsEmpty());
+}
+
+TEST(TidyRule, FilesSayWhatTheyAre) {
+  EXPECT_THAT(opening({"src/core/a.cpp", "int x;\n"}),
+              ElementsAre("src/core/a.cpp: starts with neither a comment nor its own header"));
+  EXPECT_THAT(opening({"src/core/a.h", "// A.\nint x;\n"}),
+              ElementsAre("src/core/a.h: no #pragma once"));
+  EXPECT_THAT(opening({"src/core/a.cpp", "#include \"core/a.h\"\n"}), IsEmpty());
+  EXPECT_THAT(opening({"src/core/a.h", "// A.\n#pragma once\n"}), IsEmpty());
+}
+
+TEST(TidyRule, NothingIsLeftForLater) {
+  EXPECT_THAT(no_leftovers({"a.cpp",
+                            "// TO"
+                            "DO: b\n"}),
+              ElementsAre("a.cpp:1: do it or leave it out"));
+  EXPECT_THAT(no_leftovers({"a.cpp", "// to do\n"}), IsEmpty());
+}
+
+TEST(TidyRule, HeadersHaveReaders) {
+  const SourceFile header{"src/core/a.h", ""}, own{"src/core/a.cpp", "#include \"core/a.h\"\n"};
+  EXPECT_THAT(orphans({header, own}), ElementsAre("src/core/a.h: nobody includes it"));
+  EXPECT_THAT(orphans({header, own, {"src/core/b.cpp", own.text}}), IsEmpty());
+  EXPECT_THAT(orphans({header, {"src/core/b.cpp", "#include \"a.h\"\n"}}), IsEmpty());
+}
+
+void expect_none(const Complaints& complaints) {
+  if (!complaints.empty()) ADD_FAILURE() << fmt::format("{}", fmt::join(complaints, "\n"));
+}
+
+TEST(Tidy, IncludesPointLeft) { expect_none(of_tree(include_direction)); }
+TEST(Tidy, LibTorchStaysInItsFolders) { expect_none(of_tree(no_libtorch)); }
+TEST(Tidy, TheRealWorldStaysBelowTheTransport) { expect_none(of_tree(two_worlds)); }
+TEST(Tidy, FilesLinesAndFunctionsAreShort) { expect_none(of_tree(sizes)); }
+TEST(Tidy, FilesSayWhatTheyAre) { expect_none(of_tree(opening)); }
+TEST(Tidy, NothingIsLeftForLater) { expect_none(of_tree(no_leftovers)); }
+TEST(Tidy, HeadersHaveReaders) { expect_none(orphans(tree())); }
+TEST(Tidy, SeesTheTree) { EXPECT_GT(tree().size(), 20u); }
+
+}  // namespace
+}  // namespace lockstep
