@@ -1,0 +1,46 @@
+// A run of bytes that somebody else owns; or a hollow one, which has a size and no data and stands
+// in for a buffer that would not fit in memory. Copying to or from a hollow run does nothing.
+#pragma once
+
+#include <cstddef>
+
+namespace lockstep {
+
+struct Bytes {
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+
+  bool hollow() const { return data == nullptr && size > 0; }
+  Bytes part(std::size_t offset, std::size_t length) const {
+    return {data ? data + offset : nullptr, length};
+  }
+};
+
+struct ConstBytes {
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
+
+  ConstBytes() = default;
+  ConstBytes(const void* d, std::size_t n) : data(static_cast<const std::byte*>(d)), size(n) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a view may always lose its right to write
+  ConstBytes(Bytes b) : data(b.data), size(b.size) {}
+
+  bool hollow() const { return data == nullptr && size > 0; }
+  ConstBytes part(std::size_t offset, std::size_t length) const {
+    return {data ? data + offset : nullptr, length};
+  }
+};
+
+// The bytes of one object of a plain type.
+template <class T>
+Bytes bytes_of(T& object) {
+  return {reinterpret_cast<std::byte*>(&object), sizeof object};
+}
+
+// Copies from.size bytes. Nothing happens when either side is hollow. REQUIRES: equal sizes.
+void copy(Bytes into, ConstBytes from);
+
+// Folds `bytes` bytes of `from` into `into` in place, e.g. into[i] += from[i]. Pure, any thread.
+using Combine = void (*)(void* into, const void* from, std::size_t bytes);
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// The one syntax for parameters: NAME:key=value,key=value. A value ends at the next ",key=", so it
+// may hold
+// ':' and lists ("slow=rank3:2.0,rank5:3.0", "topology=tree:oversubscription=4"). Errors are
+// UsageErrors that name the parameter and say what would be right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+class Options {
+ public:
+  // The part before the ':', to look up whose keys are valid.
+  static std::string_view name_in(std::string_view text);
+  // An unknown key is an error that lists `keys` and the nearest match.
+  Options(std::string_view text, std::span<const std::string_view> keys);
+
+  const std::string& name() const { return name_; }
+  bool has(std::string_view key) const;
+
+  // The value of `key`, else `otherwise`; without either, an error asks for it. REQUIRES: one of
+  // `keys`.
+  std::string text(std::string_view key, std::optional<std::string> otherwise = {}) const;
+  std::int64_t integer(std::string_view key, std::optional<std::int64_t> otherwise = {}) const;
+  double number(std::string_view key, std::optional<double> otherwise = {}) const;
+  bool flag(std::string_view key, std::optional<bool> otherwise = {}) const;
+  std::uint64_t size(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
+  double seconds(std::string_view key, std::optional<double> otherwise = {}) const;
+  double bytes_per_second(std::string_view key, std::optional<double> otherwise = {}) const;
+  // The value cut at its commas; none: empty.
+  std::vector<std::string> list(std::string_view key) const;
+
+ private:
+  template <class T>
+  T get(std::string_view key, std::optional<T> otherwise, T (*parse)(std::string_view)) const;
+
+  std::string name_;
+  std::vector<std::string> keys_;
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+#include "core/units.h"
+
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  double factor;
+};
+
+constexpr double kKi = 1024;
+// Bare letters are powers of two, as in nccl-tests and most tools that take sizes.
+constexpr Unit kSizes[] = {
+    {"", 1},         {"B", 1},          {"K", kKi},  {"KiB", kKi},         {"KB", 1e3},
+    {"M", kKi* kKi}, {"MiB", kKi* kKi}, {"MB", 1e6}, {"G", kKi* kKi* kKi}, {"GiB", kKi* kKi* kKi},
+    {"GB", 1e9}};
+constexpr Unit kDurations[] = {{"", 1},      {"s", 1},     {"ms", 1e-3},
+                               {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}};
+constexpr Unit kRates[] = {{"bps", 1 / 8.},   {"kbps", 1e3 / 8}, {"Mbps", 1e6 / 8},
+                           {"Gbps", 1e9 / 8}, {"bit", 1 / 8.},   {"kbit", 1e3 / 8},
+                           {"Mbit", 1e6 / 8}, {"Gbit", 1e9 / 8}};
+
+[[noreturn]] void fail(std::string_view what, std::string_view text, std::string_view right) {
+  throw UsageError(fmt::format("'{}' is not {}: write {}", text, what, right));
+}
+
+// The number at the front, and where it ends; nullptr where there is none.
+const char* number_at_front(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && std::isfinite(value) ? end : nullptr;
+}
+
+double with_unit(std::string_view text, std::span<const Unit> units, std::string_view what,
+                 std::string_view right) {
+  double value = 0;
+  const char* end = number_at_front(text, value);
+  if (!end || value < 0) fail(what, text, right);
+  const std::string_view suffix(end, text.data() + text.size() - end);
+  for (const Unit& unit : units)
+    if (unit.suffix == suffix) return value * unit.factor;
+  fail(what, text, right);
+}
+
+}  // namespace
+
+double parse_number(std::string_view text) {
+  double value = 0;
+  if (number_at_front(text, value) != text.data() + text.size())
+    fail("a number", text, "one such as 0.5 or 1e-3");
+  return value;
+}
+
+std::int64_t parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail("a whole number", text, "one such as 3");
+  return value;
+}
+
+bool parse_flag(std::string_view text) {
+  if (text == "on" || text == "true" || text == "yes" || text == "1") return true;
+  if (text == "off" || text == "false" || text == "no" || text == "0") return false;
+  fail("a switch", text, "on or off");
+}
+
+std::uint64_t parse_size(std::string_view text) {
+  constexpr std::string_view kRight =
+      "a number of bytes with K, M or G (powers of 1024), such as 64K, 1.5MiB or 1GB";
+  const double bytes = std::round(with_unit(text, kSizes, "a size", kRight));
+  if (bytes >= 0x1p63) fail("a size", text, "less than 8 EiB");
+  return static_cast<std::uint64_t>(bytes);
+}
+
+double parse_duration(std::string_view text) {
+  return with_unit(text, kDurations, "a duration",
+                   "a number with ns, us, ms, s or min, such as 50us or 1.5s");
+}
+
+double parse_rate(std::string_view text) {
+  return with_unit(text, kRates, "a rate",
+                   "a number with kbps, Mbps or Gbps (or kbit, Mbit, Gbit), such as 10Gbps");
+}
+
+}  // namespace lockstep

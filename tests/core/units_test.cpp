@@ -1,0 +1,68 @@
+#include "core/units.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Units, Sizes) {
+  EXPECT_EQ(parse_size("0"), 0u);
+  EXPECT_EQ(parse_size("64"), 64u);
+  EXPECT_EQ(parse_size("4K"), 4096u);
+  EXPECT_EQ(parse_size("4KiB"), 4096u);
+  EXPECT_EQ(parse_size("4KB"), 4000u);
+  EXPECT_EQ(parse_size("1.5M"), 3u << 19);
+  EXPECT_EQ(parse_size("100MiB"), 104857600u);
+  EXPECT_EQ(parse_size("2G"), std::uint64_t(1) << 31);
+  for (auto bad : {"", "K", "4Q", "-1", "4 K", "4k", "1e30", "nan", "inf", "0x10", "1KiBs"})
+    EXPECT_THROW(parse_size(bad), UsageError) << bad;
+}
+
+TEST(Units, Durations) {
+  EXPECT_DOUBLE_EQ(parse_duration("100ms"), 0.1);
+  EXPECT_DOUBLE_EQ(parse_duration("50us"), 5e-5);
+  EXPECT_DOUBLE_EQ(parse_duration("20ns"), 2e-8);
+  EXPECT_DOUBLE_EQ(parse_duration("2s"), 2);
+  EXPECT_DOUBLE_EQ(parse_duration("0.01"), 0.01);
+  EXPECT_DOUBLE_EQ(parse_duration("1.5min"), 90);
+  for (auto bad : {"", "ms", "-1s", "1h", "1 s"})
+    EXPECT_THROW(parse_duration(bad), UsageError) << bad;
+}
+
+TEST(Units, RatesAreBytesASecond) {
+  EXPECT_DOUBLE_EQ(parse_rate("10Gbps"), 1.25e9);
+  EXPECT_DOUBLE_EQ(parse_rate("100Mbit"), 1.25e7);
+  EXPECT_DOUBLE_EQ(parse_rate("8kbps"), 1000);
+  EXPECT_DOUBLE_EQ(parse_rate("8bit"), 1);
+  for (auto bad : {"", "10", "10G", "10GB", "-1Gbps"})
+    EXPECT_THROW(parse_rate(bad), UsageError) << bad;
+}
+
+TEST(Units, NumbersAndFlags) {
+  EXPECT_EQ(parse_integer("-12"), -12);
+  EXPECT_DOUBLE_EQ(parse_number("1e-3"), 1e-3);
+  EXPECT_TRUE(parse_flag("on"));
+  EXPECT_FALSE(parse_flag("false"));
+  EXPECT_THROW(parse_integer("1.5"), UsageError);
+  EXPECT_THROW(parse_integer("99999999999999999999"), UsageError);
+  EXPECT_THROW(parse_number("1,5"), UsageError);
+  EXPECT_THROW(parse_number("inf"), UsageError);
+  EXPECT_THROW(parse_flag("maybe"), UsageError);
+}
+
+TEST(Units, TheErrorSaysWhatIsRight) {
+  try {
+    parse_rate("10");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "'10' is not a rate: write a number with kbps, Mbps or Gbps (or kbit, Mbit, Gbit), "
+        "such as 10Gbps");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

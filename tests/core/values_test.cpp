@@ -1,0 +1,88 @@
+#include "core/values.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <vector>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Values, NamesAndSizes) {
+  for (Type t : {Type::fp32, Type::fp64, Type::fp16, Type::bf16, Type::int32, Type::int64})
+    EXPECT_EQ(type_named(name_of(t)), t);
+  for (Op op : {Op::sum, Op::mean, Op::min, Op::max}) EXPECT_EQ(op_named(name_of(op)), op);
+  EXPECT_EQ(size_of(Type::bf16), 2u);
+  EXPECT_EQ(size_of(Type::int64), 8u);
+  try {
+    type_named("fp23");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "unknown type 'fp23': did you mean 'fp32'? valid: fp32, fp64, fp16, bf16, int32, int64");
+  }
+}
+
+TEST(Values, FormatsTellTypeAndOperatorApart) {
+  std::set<int> formats;
+  for (Type t : {Type::fp32, Type::fp64, Type::fp16, Type::bf16, Type::int32, Type::int64})
+    for (Op op : {Op::sum, Op::mean, Op::min, Op::max})
+      formats.insert(Values::hollow(1, t, op).format());
+  EXPECT_EQ(formats.size(), 24u);
+  EXPECT_EQ(formats.count(0), 0u) << "zero means plain bytes";
+  EXPECT_EQ(format_name(Values::hollow(1, Type::fp32, Op::mean).format()), "fp32 mean");
+  EXPECT_EQ(format_name(0), "plain bytes");
+}
+
+TEST(Values, CombineFollowsTheOperator) {
+  const float from[3] = {1, 5, -2};
+  const auto result = [&](Op op) {
+    std::vector<float> v{3, 4, 5};
+    combine(Values(v.data(), 3, Type::fp32, op), {from, sizeof from});
+    return v;
+  };
+  EXPECT_THAT(result(Op::sum), ElementsAre(4, 9, 3));
+  EXPECT_THAT(result(Op::mean), ElementsAre(4, 9, 3)) << "divided once, by finish()";
+  EXPECT_THAT(result(Op::min), ElementsAre(1, 4, -2));
+  EXPECT_THAT(result(Op::max), ElementsAre(3, 5, 5));
+  float v[2] = {};
+  EXPECT_THROW(combine(Values(v, 2, Type::fp32), {from, sizeof from}), InternalError);
+}
+
+TEST(Values, FinishDividesTheMean) {
+  float mean[2] = {8, 2}, sum[2] = {8, 2};
+  finish(Values(mean, 2, Type::fp32, Op::mean), 4);
+  finish(Values(sum, 2, Type::fp32, Op::sum), 4);
+  EXPECT_THAT(mean, ElementsAre(2, 0.5));
+  EXPECT_THAT(sum, ElementsAre(8, 2));
+  std::int32_t whole[3] = {7, -7, 8};
+  finish(Values(whole, 3, Type::int32, Op::mean), 2);
+  EXPECT_THAT(whole, ElementsAre(3, -3, 4)) << "integers are truncated towards zero";
+}
+
+TEST(Values, PartsAreViews) {
+  float v[5] = {0, 1, 2, 3, 4};
+  const Values part = Values(v, 5, Type::fp32).part({1, 3});
+  scale(part, 10);
+  EXPECT_THAT(v, ElementsAre(0, 10, 20, 30, 4));
+  EXPECT_THROW(part.part({2, 2}), InternalError);
+}
+
+TEST(Values, HollowOnesPassThroughEverything) {
+  const Values hollow = Values::hollow(std::size_t(1) << 40, Type::fp32, Op::mean);
+  EXPECT_TRUE(hollow.is_hollow());
+  EXPECT_EQ(hollow.bytes().size, std::size_t(1) << 42);
+  EXPECT_TRUE(hollow.part({5, 7}).is_hollow());
+  EXPECT_EQ(hollow.combine(), nullptr);
+  combine(hollow, {nullptr, hollow.bytes().size});
+  scale(hollow, 2);
+  finish(hollow, 3);
+}
+
+}  // namespace
+}  // namespace lockstep
