@@ -1,0 +1,71 @@
+#include "transport/failure.h"
+
+#include "core/values.h"
+#include "transport/transport.h"
+
+namespace lockstep {
+namespace {
+
+using Kind = TransportError::Kind;
+
+std::string text(Tag tag) { return fmt::format("{} #{}", name_of(tag.purpose), tag.number); }
+
+std::string text(int peer) { return peer == kAnyRank ? "any rank" : fmt::format("rank {}", peer); }
+
+}  // namespace
+
+TransportError died(int peer, const std::string& reason) {
+  return {Kind::dead, peer,
+          reason.empty() ? fmt::format("rank {} died", peer)
+                         : fmt::format("rank {} died: {}", peer, reason)};
+}
+
+TransportError departed(int peer, int waiter, Tag tag) {
+  return {Kind::left, peer,
+          fmt::format("{} left the job while rank {} waited for its {}", text(peer), waiter,
+                      text(tag))};
+}
+
+TransportError too_late(int peer, int waiter, Tag tag) {
+  return {
+      Kind::deadline, peer,
+      fmt::format("rank {} waited in vain for {} ({}): it is slow, stopped, or does something else",
+                  waiter, text(peer), text(tag))};
+}
+
+TransportError wrong_format(int peer, std::uint8_t sent, int waiter, std::uint8_t expected,
+                            Tag tag) {
+  return {Kind::mismatch, peer,
+          fmt::format(
+              "rank {} sent {} where rank {} expects {} ({}): all ranks must call with the same "
+              "type and operator",
+              peer, format_name(sent), waiter, format_name(expected), text(tag))};
+}
+
+TransportError too_long(int peer, std::size_t sent, int waiter, std::size_t room, Tag tag) {
+  return {
+      Kind::mismatch, peer,
+      fmt::format("rank {} sent {} bytes where rank {} expects {} ({}): all ranks must call with "
+                  "the same size",
+                  peer, sent, waiter, room, text(tag))};
+}
+
+Blame blame_of(const TransportError& error) {
+  if (error.kind() == Kind::dead) return {error.peer(), true};
+  if (error.kind() == Kind::left) return {error.peer(), false};
+  return {};
+}
+
+TransportError gone(int peer, Blame blame, int waiter, Tag tag) {
+  if (blame.nobody() || blame.rank == waiter) return departed(peer, waiter, tag);
+  if (blame.died) return died(blame.rank, fmt::format("said rank {}, which left therefore", peer));
+  return departed(blame.rank, waiter, tag);
+}
+
+void check_peer(int peer, int rank, int size, const char* verb) {
+  if (peer >= 0 && peer < size && peer != rank) return;
+  throw UsageError(fmt::format("rank {} can't {} rank {}: peers are 0..{} without itself", rank,
+                               verb, peer, size - 1));
+}
+
+}  // namespace lockstep

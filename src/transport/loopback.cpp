@@ -1,0 +1,256 @@
+#include "transport/loopback.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "transport/fabric.h"
+#include "transport/failure.h"
+#include "transport/loopback_window.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+namespace {
+
+struct Message {
+  int from;
+  Tag tag;
+  std::size_t size;
+  std::vector<std::byte> data;  // empty if hollow
+};
+
+struct Mailbox {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Message> messages;
+  std::map<int, Blame> left;  // who left this lane
+};
+
+struct Receive {
+  std::uint64_t id;
+  int from;
+  Tag tag;
+  Bytes into;
+  Combine combine;
+};
+
+}  // namespace
+
+class LoopbackHub {
+ public:
+  LoopbackHub(int ranks, int lanes, int ranks_per_host, double patience_seconds)
+      : ranks(ranks),
+        ranks_per_host(ranks_per_host > 0 ? ranks_per_host : ranks),
+        patience_seconds(patience_seconds),
+        boxes(static_cast<std::size_t>(ranks) * lanes) {}
+
+  Mailbox& box(int rank, int lane) { return boxes[static_cast<std::size_t>(lane) * ranks + rank]; }
+
+  const int ranks, ranks_per_host;
+  const double patience_seconds;
+  LoopbackWindows windows;
+
+ private:
+  std::vector<Mailbox> boxes;
+};
+
+namespace {
+
+class Loopback final : public Transport {
+ public:
+  Loopback(std::shared_ptr<LoopbackHub> hub, int rank, int lane)
+      : hub_(std::move(hub)), rank_(rank), lane_(lane), box_(hub_->box(rank, lane)) {}
+
+  ~Loopback() override {
+    for (int peer = 0; peer < size(); ++peer) {
+      Mailbox& box = hub_->box(peer, lane_);
+      std::lock_guard lock(box.mutex);
+      box.left[rank_] = blame_;
+      box.changed.notify_all();
+    }
+    hub_->windows.leave(rank_, lane_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return hub_->ranks; }
+  int host_of(int rank) const override { return rank / hub_->ranks_per_host; }
+  double now() const override { return wall_now(); }
+  double patience_seconds() const override { return hub_->patience_seconds; }
+  std::vector<int> dead_peers() override { return {}; }  // a thread can't die alone
+
+  Request send(int to, Tag tag, ConstBytes bytes) override {
+    check_peer(to, rank_, size(), "send to");
+    Message message{rank_, tag, bytes.size, {}};
+    if (bytes.data) message.data.assign(bytes.data, bytes.data + bytes.size);
+    Mailbox& box = hub_->box(to, lane_);
+    std::lock_guard lock(box.mutex);
+    box.messages.push_back(std::move(message));
+    box.changed.notify_all();
+    done_[++last_id_] = {rank_, bytes.size};
+    return {last_id_};
+  }
+
+  Request recv(int from, Tag tag, Bytes into, Combine combine) override {
+    if (from != kAnyRank) check_peer(from, rank_, size(), "receive from");
+    open_.push_back({++last_id_, from, tag, into, combine});
+    return {last_id_};
+  }
+
+  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
+                       Arrival* arrival) override {
+    std::unique_lock lock(box_.mutex);
+    for (;;) {
+      progress();
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        if (const auto ended = take(requests[i])) {
+          if (arrival) *arrival = *ended;
+          return i;
+        }
+      for (const Request& r : requests) throw_if_hopeless(r);
+      const double left = deadline.at - now();
+      if (left <= 0) {
+        const Receive& r = *find(requests[0]);
+        throw too_late(r.from, rank_, r.tag);
+      }
+      // In steps, because a deadline of years overflows the condition variable's clock.
+      box_.changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)));
+    }
+  }
+
+  std::optional<Arrival> test(Request request) override {
+    std::lock_guard lock(box_.mutex);
+    progress();
+    const auto ended = take(request);
+    if (!ended) throw_if_hopeless(request);
+    return ended;
+  }
+
+  std::optional<Arrival> probe(int from, Tag tag) override {
+    std::lock_guard lock(box_.mutex);
+    progress();
+    const auto m = first_match(from, tag);
+    if (m == box_.messages.end()) return {};
+    return Arrival{m->from, m->size};
+  }
+
+  bool cancel(Request request) override {
+    std::lock_guard lock(box_.mutex);
+    progress();
+    if (done_.erase(request.id) || failed_.erase(request.id)) return false;
+    open_.erase(find(request));
+    return true;
+  }
+
+  std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override {
+    return hub_->windows.open(*this, lane_, bytes, members);
+  }
+  Window* window_at(const void* address) override {
+    return hub_->windows.at(rank_, lane_, address);
+  }
+
+ private:
+  std::deque<Message>::iterator first_match(int from, Tag tag) {
+    return std::find_if(box_.messages.begin(), box_.messages.end(), [&](const Message& m) {
+      return (from == kAnyRank || from == m.from) && m.tag.key() == tag.key();
+    });
+  }
+
+  // Gives waiting messages to open receives, in the order these were posted.
+  void progress() {
+    for (auto r = open_.begin(); r != open_.end();) {
+      const auto m = first_match(r->from, r->tag);
+      if (m == box_.messages.end()) {
+        ++r;
+        continue;
+      }
+      if (m->tag.format != r->tag.format)
+        failed_.emplace(r->id, wrong_format(m->from, m->tag.format, rank_, r->tag.format, r->tag));
+      else if (m->size > r->into.size)
+        failed_.emplace(r->id, too_long(m->from, m->size, rank_, r->into.size, r->tag));
+      else
+        land(*r, *m);
+      box_.messages.erase(m);
+      r = open_.erase(r);
+    }
+  }
+
+  void land(const Receive& r, const Message& m) {
+    const Bytes into = r.into.part(0, m.size);
+    if (r.combine && into.data && !m.data.empty())
+      r.combine(into.data, m.data.data(), m.size);
+    else if (!m.data.empty())
+      copy(into, {m.data.data(), m.size});
+    done_[r.id] = {m.from, m.size};
+  }
+
+  std::optional<Arrival> take(Request request) {
+    if (const auto f = failed_.find(request.id); f != failed_.end()) {
+      const TransportError error = f->second;
+      failed_.erase(f);
+      throw error;
+    }
+    const auto d = done_.find(request.id);
+    if (d == done_.end()) return {};
+    const Arrival arrival = d->second;
+    done_.erase(d);
+    return arrival;
+  }
+
+  void throw_if_hopeless(Request request) {
+    const auto r = find(request);
+    int peer = r->from;
+    if (peer == kAnyRank) {
+      if (static_cast<int>(box_.left.size()) < size() - 1) return;
+      peer = box_.left.empty() ? rank_ : box_.left.begin()->first;
+    } else if (!box_.left.count(peer)) {
+      return;
+    }
+    const TransportError error = gone(peer, box_.left[peer], rank_, r->tag);
+    blame_ = blame_of(error);
+    open_.erase(r);
+    throw error;
+  }
+
+  std::deque<Receive>::iterator find(Request request) {
+    const auto r = std::find_if(open_.begin(), open_.end(),
+                                [&](const Receive& x) { return x.id == request.id; });
+    if (r == open_.end()) throw InternalError(fmt::format("request {} is not open", request.id));
+    return r;
+  }
+
+  std::shared_ptr<LoopbackHub> hub_;
+  const int rank_, lane_;
+  Mailbox& box_;
+  std::deque<Receive> open_;
+  std::map<std::uint64_t, Arrival> done_;
+  std::map<std::uint64_t, TransportError> failed_;
+  std::uint64_t last_id_ = 0;
+  Blame blame_;
+};
+
+}  // namespace
+
+std::shared_ptr<LoopbackHub> make_loopback_hub(int ranks, int lanes, int ranks_per_host,
+                                               double patience_seconds) {
+  return std::make_shared<LoopbackHub>(ranks, lanes, ranks_per_host, patience_seconds);
+}
+
+std::unique_ptr<Transport> open_loopback(std::shared_ptr<LoopbackHub> hub, int rank, int lane) {
+  return std::make_unique<Loopback>(std::move(hub), rank, lane);
+}
+
+void run_loopback(int ranks, const Body& body, const FabricOptions& options) {
+  const auto hub =
+      make_loopback_hub(ranks, kLanes, options.ranks_per_host, options.patience_seconds);
+  const auto lanes = [&](int rank) {
+    std::vector<std::unique_ptr<Transport>> opened;
+    for (int lane = 0; lane < kLanes; ++lane) opened.push_back(open_loopback(hub, rank, lane));
+    return opened;
+  };
+  run_threads(ranks, lanes, body, options);
+}
+
+}  // namespace lockstep

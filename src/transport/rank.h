@@ -1,0 +1,62 @@
+// All that a rank may touch. Strategies, collectives and schedules are written against this and
+// nothing else, so the same object code runs on processes and in simulation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "core/rng.h"
+#include "transport/transport.h"
+
+namespace lockstep {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Seconds; the same timeline as Transport::now().
+  virtual double now() const = 0;
+  // "That piece of work takes this long": passes virtual time, and does nothing where work really
+  // takes its own time.
+  virtual void charge(double seconds) = 0;
+};
+
+// Jobs that run beside the rank, one after the other, on a lane of their own. In simulation an
+// actor.
+class Background {
+ public:
+  // Called on the background lane; may block there.
+  using Job = std::function<void(Transport& lane)>;
+  virtual ~Background() = default;
+  // Returns at once. Jobs run in the order posted; the number returned counts from 1.
+  virtual std::uint64_t post(Job) = 0;
+  // Until job `number` and all before it are done. The first error of a job is thrown here, once,
+  // and jobs posted after a failed one and before this call are dropped.
+  virtual void wait(std::uint64_t number) = 0;
+  virtual void drain() = 0;
+  virtual bool done(std::uint64_t number) = 0;
+};
+
+// Keeps a rank and its own background job apart. BasicLockable. In simulation: waits in virtual
+// time.
+class Lock {
+ public:
+  virtual ~Lock() = default;
+  virtual void lock() = 0;
+  virtual void unlock() = 0;
+};
+
+struct Rank {
+  Transport& peers;
+  Clock& clock;
+  Background& background;
+  Lock& lock;
+  std::uint64_t seed;  // the run's
+
+  int rank() const { return peers.rank(); }
+  int size() const { return peers.size(); }
+  // A stream of its own for each (run, rank, purpose).
+  Rng random(std::uint64_t purpose) const { return Rng(seed, peers.rank(), purpose); }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,129 @@
+#include "transport/real_rank.h"
+
+#include <time.h>
+
+#include <condition_variable>
+#include <deque>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+
+double wall_now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+namespace {
+
+class WallClock final : public Clock {
+ public:
+  double now() const override { return wall_now(); }
+  void charge(double) override {}
+};
+
+class MutexLock final : public Lock {
+ public:
+  void lock() override { mutex_.lock(); }
+  void unlock() override { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+class ThreadBackground final : public Background {
+ public:
+  explicit ThreadBackground(Transport& lane) : lane_(lane) {}
+
+  ~ThreadBackground() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      jobs_.clear();
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::uint64_t post(Job job) override {
+    std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    changed_.notify_all();
+    return ++posted_;
+  }
+
+  void wait(std::uint64_t number) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_ >= number; });
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+  void drain() override { wait(posted_); }
+
+  bool done(std::uint64_t number) override {
+    std::lock_guard lock(mutex_);
+    return done_ >= number;
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+      if (stopping_) return;
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      std::exception_ptr error;
+      if (!error_) {  // after a failure the rest is dropped until wait() has told of it
+        lock.unlock();
+        try {
+          job(lane_);
+        } catch (...) {
+          error = std::current_exception();
+        }
+        job = nullptr;
+        lock.lock();
+      }
+      if (error) error_ = error;
+      ++done_;
+      changed_.notify_all();
+    }
+  }
+
+  Transport& lane_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  std::uint64_t posted_ = 0, done_ = 0;
+  bool stopping_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+struct RealRank::Parts {
+  std::unique_ptr<Transport> lane, background_lane;
+  WallClock clock;
+  MutexLock lock;
+  ThreadBackground background;
+  Rank rank;
+
+  Parts(std::unique_ptr<Transport> own, std::unique_ptr<Transport> other, std::uint64_t seed)
+      : lane(std::move(own)),
+        background_lane(std::move(other)),
+        background(*background_lane),
+        rank{*lane, clock, background, lock, seed} {}
+};
+
+RealRank::RealRank(std::unique_ptr<Transport> lane, std::unique_ptr<Transport> background_lane,
+                   std::uint64_t seed)
+    : parts_(std::make_unique<Parts>(std::move(lane), std::move(background_lane), seed)) {}
+
+RealRank::~RealRank() = default;
+
+Rank& RealRank::rank() { return parts_->rank; }
+
+}  // namespace lockstep

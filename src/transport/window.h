@@ -1,0 +1,40 @@
+// A buffer of this rank that its host's peers map, so that a collective can work in place.
+// Belongs to the thread of the Transport that opened it, and must be destroyed before it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "core/bytes.h"
+#include "transport/tag.h"
+
+namespace lockstep {
+
+class Window {
+ public:
+  virtual ~Window() = default;
+
+  // Ranks of the opening transport that share this window, ascending; and where they are.
+  virtual std::span<const int> members() const = 0;
+  // Are all members on this host, so that of() reaches every one?
+  virtual bool reaches_all() const = 0;
+  virtual Bytes mine() const = 0;
+  // The peer's memory: what it wrote before a meet() is seen after it. Empty: on another host.
+  virtual Bytes of(int rank) const = 0;
+
+  // What a rank says at a meeting, so that ranks that came for different things find out.
+  using Words = std::array<std::uint64_t, 3>;
+  // Returns when every member has called it (REQUIRES reaches_all). Returns the first member whose
+  // words differ from mine, or -1. A dead or departed member, or one that does not come for as long
+  // as the transport is patient: TransportError naming it.
+  virtual int meet(const Words& words) = 0;
+  // What `rank` said at the last meeting.
+  virtual Words said(int rank) const = 0;
+
+  // Accounts for bytes that this rank read from and wrote to a peer's memory: the ledger counts
+  // them, and the simulated world charges their time.
+  virtual void moved(int /*peer*/, Tag, std::size_t /*read*/, std::size_t /*written*/) {}
+};
+
+}  // namespace lockstep
