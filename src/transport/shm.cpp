@@ -1,0 +1,234 @@
+#include "transport/shm.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "transport/backoff.h"
+#include "transport/futex.h"
+#include "transport/real_rank.h"
+#include "transport/shm_line.h"
+#include "transport/shm_window.h"
+
+namespace lockstep {
+namespace {
+
+using Stage = ShmOperation::Stage;
+
+constexpr double kLookSeconds = 0.01;  // how often a sleeper looks who died
+
+class Shm final : public Transport {
+ public:
+  Shm(std::shared_ptr<ShmHost> host, int lane)
+      : host_(std::move(host)),
+        lane_(lane),
+        rank_(host_->options().rank),
+        size_(static_cast<int>(host_->options().host_of.size())),
+        seat_(host_->seat(lane, rank_)),
+        inbox_(rank_) {
+    for (const int peer : host_->locals())
+      if (peer != rank_) lines_.emplace_back(*host_, lane, peer, inbox_, windows_);
+    seat_.state = ShmSeat::present;
+  }
+
+  ~Shm() override {
+    const Blame blame = host_->deaths().blame();
+    seat_.blamed = static_cast<std::uint32_t>(blame.rank + 1);
+    seat_.blamed_died = blame.died;
+    seat_.state = ShmSeat::left;
+    for (ShmLine& line : lines_) line.ring_bell();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int host_of(int rank) const override { return host_->options().host_of.at(rank); }
+  double now() const override { return wall_now(); }
+  double patience_seconds() const override { return host_->options().patience_seconds; }
+
+  std::vector<int> dead_peers() override {
+    host_->look_for_deaths();
+    return host_->deaths().list();
+  }
+
+  Request send(int to, Tag tag, ConstBytes bytes) override {
+    check_peer(to, rank_, size(), "send to");
+    check_real(bytes.hollow());
+    ShmLine& line = line_to(to);
+    ShmOperation& op = operations_.add();
+    op.sends = true;
+    op.peer = to;
+    op.tag = tag;
+    op.out = bytes;
+    op.size = bytes.size;
+    line.send(op);
+    line.push();
+    return {op.id};
+  }
+
+  Request recv(int from, Tag tag, Bytes into, Combine combine) override {
+    if (from != kAnyRank) {
+      check_peer(from, rank_, size(), "receive from");
+      line_to(from);
+    }
+    check_real(into.hollow());
+    ShmOperation& op = operations_.add();
+    op.peer = from;
+    op.tag = tag;
+    op.into = into;
+    op.combine = combine;
+    inbox_.post(op);
+    return {op.id};
+  }
+
+  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
+                       Arrival* arrival) override {
+    Backoff backoff(host_->crowded());
+    for (;;) {
+      const bool moved = progress();
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        if (const auto ended = take(operations_.find(requests[i]))) {
+          if (arrival) *arrival = *ended;
+          return i;
+        }
+      if (moved)
+        backoff.reset();
+      else if (backoff.pause())
+        sleep(requests, deadline);
+    }
+  }
+
+  std::optional<Arrival> test(Request request) override {
+    progress();
+    ShmOperation& op = operations_.find(request);
+    if (const auto ended = take(op)) return ended;
+    throw_if_hopeless(op);
+    return take(op);
+  }
+
+  std::optional<Arrival> probe(int from, Tag tag) override {
+    progress();
+    const ShmKept* kept = inbox_.find(from, tag);
+    if (!kept) return {};
+    return Arrival{kept->from, kept->size};
+  }
+
+  bool cancel(Request request) override {
+    ShmOperation& op = operations_.find(request);
+    if (op.stage == Stage::waiting) {
+      end_early(op);
+      return true;
+    }
+    if (op.stage == Stage::streaming)
+      wait(request);
+    else
+      operations_.end(op);
+    return false;
+  }
+
+  std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override {
+    return open_shm_window({*this, *host_, lane_, windows_, [this] { progress(); }}, bytes,
+                           members);
+  }
+
+  Window* window_at(const void* address) override { return windows_.at(address); }
+
+ private:
+  ShmLine& line_to(int peer) {
+    for (ShmLine& line : lines_)
+      if (line.peer() == peer) return line;
+    throw UsageError(fmt::format(
+        "rank {} is on another host than rank {}: shared memory doesn't reach it", peer, rank_));
+  }
+
+  static void check_real(bool hollow) {
+    if (hollow) throw UsageError("hollow values have no bytes to send: simulate them instead");
+  }
+
+  bool progress() {
+    bool moved = false;
+    for (ShmLine& line : lines_) {
+      // What has ended may set a receive free, to be posted before its message is looked at.
+      if (line.settle()) {
+        moved = true;
+        continue;
+      }
+      moved |= line.pull();
+      if (line.has_outgoing()) moved |= line.push();
+    }
+    return moved;
+  }
+
+  std::optional<Arrival> take(ShmOperation& op) {
+    if (op.stage == Stage::failed) {
+      const TransportError error = *op.error;
+      operations_.end(op);
+      throw error;
+    }
+    if (op.stage != Stage::done) return {};
+    const Arrival arrival{op.sends ? rank_ : op.peer, op.size};
+    operations_.end(op);
+    return arrival;
+  }
+
+  bool is_gone(const ShmLine& line) const {
+    return host_->deaths().dead(line.peer()) || line.seat().state.load() == ShmSeat::left;
+  }
+
+  // The line whose end makes this operation impossible, or nullptr.
+  ShmLine* obstacle(const ShmOperation& op) {
+    if (op.peer != kAnyRank) return is_gone(line_to(op.peer)) ? &line_to(op.peer) : nullptr;
+    for (ShmLine& line : lines_)
+      if (!is_gone(line)) return nullptr;
+    return lines_.empty() ? nullptr : &lines_.front();
+  }
+
+  void throw_if_hopeless(ShmOperation& op) {
+    const ShmLine* line = obstacle(op);
+    if (!line) return;
+    while (progress()) {  // what it sent before it went still counts
+    }
+    if (op.stage == Stage::done || op.stage == Stage::failed) return;
+    const TransportError error = shm_gone(*host_, line->seat(), line->peer(), op.tag);
+    host_->deaths().blame(blame_of(error));
+    end_early(op);
+    throw error;
+  }
+
+  void end_early(ShmOperation& op) {
+    inbox_.withdraw(op);
+    for (ShmLine& line : lines_) line.withdraw(op);
+    operations_.end(op);
+  }
+
+  // The slow part of waiting: looks who died, then sleeps until a peer rings, but not for long.
+  void sleep(std::span<const Request> requests, Deadline deadline) {
+    host_->look_for_deaths();
+    for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
+    const double left = deadline.at - now();
+    if (left <= 0) {
+      const ShmOperation& op = operations_.find(requests[0]);
+      throw too_late(op.peer, rank_, op.tag);
+    }
+    const std::uint32_t bell = seat_.bell.load();
+    seat_.asleep = 1;
+    sleeper_fence();
+    if (!progress()) futex_wait(seat_.bell, bell, std::min(left, kLookSeconds));
+    seat_.asleep = 0;
+  }
+
+  const std::shared_ptr<ShmHost> host_;
+  const int lane_, rank_, size_;
+  ShmSeat& seat_;
+  ShmInbox inbox_;
+  ShmWindows windows_;
+  std::vector<ShmLine> lines_;
+  ShmOperations operations_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> open_shm(std::shared_ptr<ShmHost> host, int lane) {
+  return std::make_unique<Shm>(std::move(host), lane);
+}
+
+}  // namespace lockstep

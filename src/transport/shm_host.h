@@ -1,0 +1,75 @@
+// The shared memory of one host's ranks: who is there, and a ring for each pair. The lowest rank of
+// a host makes it; the others open it by that one's process id and descriptor. One object per
+// process.
+//
+// Who died is told by the kernel: each rank holds a lock on its byte of the segment, which no way
+// of dying keeps. A rank that leaves in good order says so first.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/deaths.h"
+#include "transport/failure.h"
+#include "transport/shared_memory.h"
+#include "transport/shm_ring.h"
+#include "transport/sleep_fence.h"
+
+namespace lockstep {
+
+struct ShmOptions {
+  int rank = 0;
+  std::vector<int> host_of;  // of every rank of the job
+  double patience_seconds = 300;
+};
+
+// Where a rank sleeps, and how it left. One per (rank, lane), a cache line each.
+struct alignas(64) ShmSeat {
+  enum State : std::uint32_t { absent, present, left };
+  std::atomic<std::uint32_t> state{absent};
+  std::atomic<std::uint32_t> blamed{0};  // 1 + the rank, 0: nobody
+  std::atomic<std::uint32_t> blamed_died{0};
+  std::atomic<std::uint32_t> bell{0};  // changes when there is news for a sleeper
+  std::atomic<std::uint32_t> asleep{0};
+};
+
+class ShmHost {
+ public:
+  // `deaths` outlives this.
+  ShmHost(const ShmOptions&, Deaths& deaths);  // the host's lowest rank
+  ShmHost(const ShmOptions&, Deaths& deaths, int leader_pid, int leader_fd);  // the others
+
+  // To be given to the other ranks of this host, with getpid().
+  int fd() const { return memory_.fd(); }
+
+  const ShmOptions& options() const { return options_; }
+  const std::vector<int>& locals() const { return locals_; }  // ranks of this host, ascending
+  bool crowded() const { return crowded_; }
+  bool sleeper_pays() const { return sleeper_pays_; }  // see sleep_fence.h
+  Deaths& deaths() const { return deaths_; }
+
+  ShmRing& ring(int lane, int from, int to) const;  // job-wide ranks, both of this host
+  ShmSeat& seat(int lane, int rank) const;
+
+  int rank() const { return options_.rank; }
+
+  // Asks the kernel who of this host is gone without having left, and reports it. A few us.
+  void look_for_deaths();
+
+ private:
+  void claim_life();
+  int local_index(int rank) const;
+
+  const ShmOptions options_;
+  Deaths& deaths_;
+  std::vector<int> locals_;
+  bool crowded_;
+  const bool sleeper_pays_ = lockstep::sleeper_pays();
+  SharedMemory memory_;
+  std::size_t rings_at_ = 0;
+};
+
+// What a rank of `host` that waits for `peer` is told about its end.
+TransportError shm_gone(const ShmHost& host, const ShmSeat& peers_seat, int peer, Tag tag);
+
+}  // namespace lockstep
