@@ -1,0 +1,255 @@
+#include "transport/ucx.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/real_rank.h"
+
+namespace lockstep {
+namespace {
+
+// How often a wait looks in vain before it sleeps.
+constexpr int kSpins = 20;
+// How many moves in a row may keep a wait from looking at its deadline.
+constexpr int kBusyMoves = 64;
+// How long a send nobody asks for is waited for when the job is failing anyway.
+constexpr double kFailingSeconds = 1;
+
+// From the top: a byte that is 0 (see UcxPeers::kTagSignal), the sender, Tag::key(), the format.
+// The format is not matched but compared.
+ucp_tag_t wire_tag(int from, Tag tag) {
+  return ucp_tag_t(from) << UcxPeers::kTagRankShift | ucp_tag_t(tag.key()) << 8 | tag.format;
+}
+
+ucp_tag_t match_mask(int from) {
+  const ucp_tag_t all = ~ucp_tag_t{0xff};
+  return from == kAnyRank ? all & ~UcxPeers::kTagRankMask : all;
+}
+
+int sender_of(ucp_tag_t tag) {
+  return static_cast<int>((tag & UcxPeers::kTagRankMask) >> UcxPeers::kTagRankShift);
+}
+
+}  // namespace
+
+UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, UcxPlace place,
+                           std::vector<std::string> addresses, Deaths& deaths)
+    : place_(std::move(place)),
+      deaths_(deaths),
+      worker_(std::move(worker)),
+      peers_(*worker_, place_.rank, std::move(addresses), deaths) {}
+
+UcxTransport::~UcxTransport() {
+  // Nothing may land in memory whose owner is gone.
+  for (Operation& o : operations_.slots())
+    if (o.id != 0 && o.receives && !o.ended) ucp_request_cancel(worker_->handle(), o.request);
+}
+
+double UcxTransport::now() const { return wall_now(); }
+
+Request UcxTransport::send(int to, Tag tag, ConstBytes bytes) {
+  check_peer(to, rank(), size(), "send to");
+  if (bytes.hollow())
+    throw UsageError(fmt::format("rank {} can't send {} bytes without data over a real network",
+                                 rank(), bytes.size));
+  const ucp_ep_h endpoint = peers_.endpoint(to);
+  Operation& o = operations_.add();
+  o.peer = to;
+  o.tag = tag;
+  o.bytes = bytes.size;
+  if (!endpoint) {
+    begun(o, UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED));
+    return {o.id};
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = on_sent;
+  param.user_data = &o;
+  begun(o, ucp_tag_send_nbx(endpoint, bytes.data, bytes.size, wire_tag(rank(), tag), &param));
+  return {o.id};
+}
+
+Request UcxTransport::recv(int from, Tag tag, Bytes into, Combine combine) {
+  if (from != kAnyRank) check_peer(from, rank(), size(), "receive from");
+  if (into.hollow())
+    throw UsageError(fmt::format(
+        "rank {} can't receive {} bytes over a real network without memory", rank(), into.size));
+  // So that we learn when it is gone, even if we never send to it.
+  if (from == kAnyRank)
+    peers_.meet_everybody();
+  else
+    peers_.endpoint(from);
+  Operation& o = operations_.add();
+  o.receives = true;
+  o.peer = from;
+  o.tag = tag;
+  o.into = into;
+  o.combine = combine;
+  if (combine) o.scratch = scratch_.take(into.size);
+  ucp_request_param_t param{};
+  // A receive that ended at once would not tell the size of a message too long.
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.cb.recv = on_received;
+  param.user_data = &o;
+  begun(o,
+        ucp_tag_recv_nbx(worker_->handle(), combine ? o.scratch.data.get() : into.data, into.size,
+                         wire_tag(from == kAnyRank ? 0 : from, tag), match_mask(from), &param));
+  return {o.id};
+}
+
+void UcxTransport::begun(Operation& o, ucs_status_ptr_t request) {
+  if (UCS_PTR_IS_PTR(request)) {
+    o.request = request;  // the callback may have ended it already
+    return;
+  }
+  o.ended = true;
+  o.status = UCS_PTR_STATUS(request);  // of a null pointer: UCS_OK
+}
+
+void UcxTransport::on_sent(void*, ucs_status_t status, void* operation) {
+  auto& o = *static_cast<Operation*>(operation);
+  o.ended = true;
+  o.status = status;
+}
+
+void UcxTransport::on_received(void*, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                               void* operation) {
+  auto& o = *static_cast<Operation*>(operation);
+  o.ended = true;
+  o.status = status;
+  o.info = *info;
+}
+
+void UcxTransport::release(Operation& o) {
+  if (o.request) ucp_request_free(std::exchange(o.request, nullptr));
+  if (o.scratch.data) scratch_.give_back(std::exchange(o.scratch, {}));
+  operations_.end(o);
+}
+
+bool UcxTransport::arrived(const Operation& o) {
+  return o.ended && (o.status == UCS_OK || o.status == UCS_ERR_MESSAGE_TRUNCATED);
+}
+
+std::optional<Arrival> UcxTransport::take(Operation& o) {
+  if (!arrived(o)) return {};
+  if (!o.receives) {
+    release(o);
+    return Arrival{rank(), o.bytes};
+  }
+  return land(o);
+}
+
+Arrival UcxTransport::land(Operation& o) {
+  const int from = sender_of(o.info.sender_tag);
+  const auto format = static_cast<std::uint8_t>(o.info.sender_tag & 0xff);
+  const std::size_t bytes = o.info.length;
+  std::optional<TransportError> error;
+  if (format != o.tag.format)
+    error = wrong_format(from, format, rank(), o.tag.format, o.tag);
+  else if (o.status == UCS_ERR_MESSAGE_TRUNCATED)
+    error = too_long(from, bytes, rank(), o.into.size, o.tag);
+  else if (o.combine && bytes > 0)
+    o.combine(o.into.data, o.scratch.data.get(), bytes);
+  release(o);
+  if (error) throw *error;
+  return {from, bytes};
+}
+
+void UcxTransport::throw_if_hopeless(Operation& o) {
+  if (arrived(o)) return;
+  const bool ended = o.ended;
+  if (ended && o.peer == kAnyRank) o.peer = sender_of(o.info.sender_tag);
+  if (ended) peers_.broke(o.peer);
+  const auto error =
+      o.peer == kAnyRank ? peers_.verdict_on_all(o.tag) : peers_.verdict(o.peer, o.tag);
+  if (!error) return;
+  if (!ended && o.receives) ucp_request_cancel(worker_->handle(), o.request);
+  if (!o.ended) {
+    // A receive that is under way may still come to a good end if the peer left in good order.
+    if (!o.receives || error->kind() == TransportError::Kind::dead)
+      if (o.peer != kAnyRank) peers_.hang_up(o.peer);
+    if (!o.ended) return;
+  }
+  if (arrived(o)) return;  // just now
+  release(o);
+  peers_.tell(*error);
+  throw *error;
+}
+
+std::size_t UcxTransport::wait_any(std::span<const Request> requests, Deadline deadline,
+                                   Arrival* arrival) {
+  for (int spins = 0, moves = 0;;) {
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (const auto ended = take(operations_.find(requests[i]))) {
+        if (arrival) *arrival = *ended;
+        return i;
+      }
+    // What a peer sent before it died is received first: so no verdicts while anything moves.
+    if (peers_.progress() && ++moves < kBusyMoves) {
+      spins = 0;
+      continue;
+    }
+    moves = 0;
+    for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
+    const double left = deadline.at - now();
+    if (left <= 0) {
+      const Operation& o = operations_.find(requests[0]);
+      throw too_late(o.peer, rank(), o.tag);
+    }
+    if (++spins > kSpins) peers_.sleep(left);
+  }
+}
+
+std::optional<Arrival> UcxTransport::test(Request request) {
+  Operation& o = operations_.find(request);
+  if (auto ended = take(o)) return ended;
+  const bool moved = peers_.progress();
+  auto ended = take(o);
+  if (!ended && !moved) throw_if_hopeless(o);
+  return ended;
+}
+
+std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
+  if (from != kAnyRank) check_peer(from, rank(), size(), "receive from");
+  peers_.progress();
+  ucp_tag_recv_info_t info;
+  if (!ucp_tag_probe_nb(worker_->handle(), wire_tag(from == kAnyRank ? 0 : from, tag),
+                        match_mask(from), 0, &info))
+    return {};
+  return Arrival{sender_of(info.sender_tag), info.length};
+}
+
+void UcxTransport::await_end(Operation& o) {
+  const double since = now();
+  const auto hopeless = [&] {
+    const double patience = deaths_.count() > 0 ? kFailingSeconds : patience_seconds();
+    return now() > since + patience || (o.peer != kAnyRank && peers_.verdict(o.peer, o.tag));
+  };
+  while (!o.ended && !hopeless())
+    if (!peers_.progress()) peers_.sleep(kFailingSeconds / 20);
+  if (o.ended || o.peer == kAnyRank) return;
+  peers_.hang_up(o.peer);
+  const double hung_up = now();
+  while (!o.ended && now() < hung_up + kFailingSeconds) peers_.progress();
+}
+
+bool UcxTransport::cancel(Request request) {
+  Operation& o = operations_.find(request);
+  if (!o.ended && o.receives) ucp_request_cancel(worker_->handle(), o.request);
+  if (!o.ended) await_end(o);  // it had started
+  if (!o.ended) return false;
+  const bool cancelled = !arrived(o);
+  try {
+    if (!cancelled) (void)take(o);
+  } catch (const TransportError&) {  // the caller wants it no more
+  }
+  if (cancelled) release(o);
+  return cancelled;
+}
+
+std::unique_ptr<Window> UcxTransport::open_window(std::size_t bytes, std::span<const int> members) {
+  return windows_.open(bytes, members, rank(), size());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+// Messages between hosts over UCX, tag matching, TCP. One worker a lane; lanes are opened, their
+// addresses exchanged by whoever starts the ranks, then connected.
+//
+// The wire is neither encrypted nor authenticated: whoever reaches the interface can send, so the
+// interface must belong to a network that is trusted.
+// Large messages wait at the sender until the receiver asks for them; small ones travel at once.
+// A rank that waits sleeps. Windows are private memory: hosts share none.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/operations.h"
+#include "transport/private_window.h"
+#include "transport/scratch_pool.h"
+#include "transport/transport.h"
+#include "transport/ucx_peers.h"
+
+namespace lockstep {
+
+// A place in the job, the same for all lanes of a rank.
+struct UcxPlace {
+  int rank = 0;
+  std::vector<int> hosts;  // by rank
+  double patience_seconds = kDefaultPatienceSeconds;
+};
+
+class UcxTransport final : public Transport {
+ public:
+  // `addresses`: UcxWorker::address() of this lane by rank; an empty one is a rank that this
+  // transport is never asked to reach. `deaths` outlives the transport.
+  UcxTransport(std::unique_ptr<UcxWorker> worker, UcxPlace place,
+               std::vector<std::string> addresses, Deaths& deaths);
+  ~UcxTransport() override;
+
+  int rank() const override { return place_.rank; }
+  int size() const override { return static_cast<int>(place_.hosts.size()); }
+  int host_of(int rank) const override { return place_.hosts.at(rank); }
+
+  // UsageError if hollow: a real wire carries real bytes.
+  Request send(int to, Tag, ConstBytes) override;
+  Request recv(int from, Tag, Bytes into, Combine) override;
+  std::size_t wait_any(std::span<const Request>, Deadline, Arrival*) override;
+  std::optional<Arrival> test(Request) override;
+  std::optional<Arrival> probe(int from, Tag) override;
+  // A large send that nobody asks for is waited for as long as a wait() is, or a second if somebody
+  // is known to have died; then this rank hangs up on that peer.
+  bool cancel(Request) override;
+
+  std::vector<int> dead_peers() override { return deaths_.list(); }
+  std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override;
+  Window* window_at(const void* address) override { return windows_.at(address); }
+  double now() const override;
+  double patience_seconds() const override { return place_.patience_seconds; }
+
+  // Sleeps until something may have come, at most so long: for one who waits for other things too.
+  void doze(double seconds) { peers_.sleep(seconds); }
+
+ private:
+  struct Operation {
+    std::uint64_t id = 0;
+    bool ended = false;
+    bool receives = false;
+    int peer = 0;  // may be kAnyRank
+    Tag tag;
+    Bytes into;
+    Combine combine = nullptr;
+    Scratch scratch;
+    std::size_t bytes = 0;    // to send
+    void* request = nullptr;  // UCX's, if it made one
+    ucs_status_t status = UCS_OK;
+    ucp_tag_recv_info_t info{};
+  };
+
+  static void on_sent(void* request, ucs_status_t, void* operation);
+  static void on_received(void* request, ucs_status_t, const ucp_tag_recv_info_t*, void* operation);
+  static void begun(Operation&, ucs_status_ptr_t);
+  void release(Operation&);
+  static bool arrived(const Operation&);
+  std::optional<Arrival> take(Operation&);
+  Arrival land(Operation&);
+  void throw_if_hopeless(Operation&);
+  void await_end(Operation&);
+
+  const UcxPlace place_;
+  Deaths& deaths_;
+  PrivateWindows windows_;
+  ScratchPool scratch_;
+  Operations<Operation> operations_;
+  std::unique_ptr<UcxWorker> worker_;
+  UcxPeers peers_;  // goes first: its goodbye still ends operations
+};
+
+}  // namespace lockstep

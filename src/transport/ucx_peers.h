@@ -1,0 +1,90 @@
+// Whom a UCX lane talks to, and who of them is gone and why. An endpoint is made when it is first
+// needed, and the first thing it carries is a greeting, which the peer answers: so both ends get to
+// know when the other's connection breaks, and whom to tell when they leave.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "transport/deaths.h"
+#include "transport/failure.h"
+#include "transport/ucx_worker.h"
+
+namespace lockstep {
+
+class UcxPeers {
+ public:
+  // An empty address: a rank that is not reached from here (another transport does that).
+  // `worker` and `deaths` outlive this.
+  UcxPeers(UcxWorker& worker, int rank, std::vector<std::string> addresses, Deaths& deaths);
+  // Tells whom it knows (or, if somebody is to blame, everybody) and waits a bounded time until
+  // they have heard.
+  ~UcxPeers();
+  UcxPeers(const UcxPeers&) = delete;
+
+  // nullptr: the peer is gone, see verdict(). UsageError if it has no address.
+  ucp_ep_h endpoint(int peer);
+  // Makes all endpoints: who waits for anybody must know when nobody is left.
+  void meet_everybody();
+
+  // Lets the worker move, and handles what came for us. True if anything moved.
+  bool progress();
+  // Sleeps until there may be news of a message or of a peer.
+  void sleep(double seconds);
+
+  // What one who waits for (peer, tag) is to be told. Empty: the peer lives, or it is not clear yet
+  // what became of it (for at most a second).
+  std::optional<TransportError> verdict(int peer, Tag tag);
+  // For kAnyRank: empty while there is a living peer.
+  std::optional<TransportError> verdict_on_all(Tag tag);
+  // What happened to a connection, when UCX said so in another way than through the endpoint.
+  void broke(int peer);
+  // After a goodbye, if it lives, ends what moves to and from this peer, for good; the requests
+  // end in the next calls of progress().
+  void hang_up(int peer);
+  // Notes that the lane's owner is told this.
+  void tell(const TransportError&);
+
+  static constexpr int kTagRankShift = 40;
+  static constexpr ucp_tag_t kTagRankMask = 0xffffull << kTagRankShift;
+  static constexpr ucp_tag_t kTagSignal = 1ull << 56;  // in no tag of a message
+
+ private:
+  enum class Signal { greeting, goodbye, heard_goodbye };
+  struct Peer {
+    UcxPeers* all = nullptr;
+    std::string address;
+    ucp_ep_h endpoint = nullptr;
+    bool reachable = false;
+    bool answered = false;       // it was there at some time
+    bool left = false;           // said goodbye
+    bool heard_goodbye = false;  // ours
+    Blame blame;                 // with its goodbye
+    bool broken = false;
+    bool failed = false;  // its endpoint is to be closed
+    double broken_at = 0;
+    bool told = false;  // its death was told to the owner of this lane
+  };
+
+  static void on_error(void* peer, ucp_ep_h, ucs_status_t);
+  void listen();
+  void handle_signal(ucp_tag_t);
+  void signal(Peer&, Signal);
+  void close_failed();
+  void say_goodbye();
+  // Has it yet to hear our goodbye?
+  bool awaits_ear(const Peer&) const;
+  void close_all();
+  int untold_death() const;
+  int rank_of(const Peer& peer) const { return static_cast<int>(&peer - peers_.data()); }
+
+  UcxWorker& worker_;
+  const int rank_;
+  Deaths& deaths_;
+  std::vector<Peer> peers_;
+  void* listening_ = nullptr;  // the receive that waits for signals
+  bool any_failed_ = false, any_undecided_ = false, leaving_ = false;
+  bool used_ = false;  // an idle lane has nobody to tell
+};
+
+}  // namespace lockstep
