@@ -1,0 +1,49 @@
+// What a simulated cluster is made of. All times are virtual seconds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace lockstep {
+
+struct SimulatedCluster {
+  int ranks = 2;
+  int ranks_per_host = 1;  // rank r lives on host r / ranks_per_host
+
+  // Between hosts. Each has a full-duplex line to its switch; M bytes from host to host take
+  // latency_s + M / bandwidth_bytes_per_s when nobody else is sending, and flows share lines
+  // fairly.
+  double bandwidth_bytes_per_s = 1.25e9;
+  double latency_s = 50e-6;
+  // 0: a star, one switch for all. Else a tree: so many hosts a switch, and each switch's line to
+  // the root (up and down) carries hosts_per_rack * bandwidth / oversubscription.
+  int hosts_per_rack = 0;
+  double oversubscription = 1;
+
+  // Between ranks of one host, by message or by window. Each pair has all of it to itself: cores
+  // copy side by side.
+  double local_bandwidth_bytes_per_s = 10e9;
+  double local_latency_s = 1e-6;
+
+  std::uint64_t seed = 1;
+  double patience_s = kDefaultPatienceSeconds;
+  // Windows have a size and no memory, for networks that would not fit.
+  bool hollow_windows = false;
+
+  // Rank `rank` stops at `at_s`, like a process that is killed: what it had under way is lost.
+  struct Death {
+    int rank;
+    double at_s;
+  };
+  std::vector<Death> deaths;
+
+  int host_of(int rank) const { return rank / ranks_per_host; }
+  int hosts() const { return host_of(ranks - 1) + 1; }
+};
+
+// UsageError if there can't be such a cluster.
+void check(const SimulatedCluster&);
+
+}  // namespace lockstep

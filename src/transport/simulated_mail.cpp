@@ -1,0 +1,197 @@
+#include "transport/simulated_mail.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/failure.h"
+#include "transport/simulated_transport.h"
+
+namespace lockstep {
+
+void SimulatedMessage::land() { receiver->landed(*this); }
+
+int SimulatedMessage::from() const { return sender->rank(); }
+
+SimulatedMessage& SimulatedMessages::take() {
+  if (!free_) {
+    all_.push_back(std::make_unique<SimulatedMessage>());
+    return *all_.back();
+  }
+  SimulatedMessage& message = *free_;
+  free_ = message.next;
+  message.next = nullptr;
+  return message;
+}
+
+void SimulatedMessages::drop(SimulatedMessage& message) {
+  if (message.flying || message.stream || message.send) return;
+  message.kept.reset();
+  message.next = free_;
+  free_ = &message;
+}
+
+SimulatedStream& SimulatedMail::stream(int from, std::uint32_t key) {
+  SimulatedStream& s = streams_[std::uint64_t(from) << 32 | key];
+  s.key = key;
+  return s;
+}
+
+void SimulatedMail::queue(SimulatedMessage& m) {
+  SimulatedStream& s = stream(m.from(), m.tag.key());
+  m.stream = &s;
+  m.flying = true;
+  (s.first ? s.last->next : s.first) = &m;
+  s.last = &m;
+}
+
+void SimulatedMail::landed(SimulatedMessage& m, std::vector<SimulatedRequest*>& completed) {
+  m.flying = false;
+  if (m.stream)
+    advance(*m.stream, &completed);
+  else
+    messages_.drop(m);
+}
+
+void SimulatedMail::lose(SimulatedMessage& m) {
+  if (!m.stream) return;
+  if (m.shelved) unshelve(m);
+  SimulatedStream& s = *m.stream;
+  SimulatedMessage* before = nullptr;
+  for (auto* x = s.first; x != &m; x = x->next) before = x;
+  (before ? before->next : s.first) = m.next;
+  if (s.last == &m) s.last = before;
+  m.next = nullptr;
+  m.stream = nullptr;
+}
+
+void SimulatedMail::shelve(SimulatedMessage& m) {
+  Shelf& shelf = shelves_[m.tag.key()];
+  m.shelved = true;
+  m.earlier = shelf.last;
+  (shelf.last ? shelf.last->later : shelf.first) = &m;
+  shelf.last = &m;
+}
+
+void SimulatedMail::unshelve(SimulatedMessage& m) {
+  Shelf& shelf = shelves_[m.tag.key()];
+  (m.earlier ? m.earlier->later : shelf.first) = m.later;
+  (m.later ? m.later->earlier : shelf.last) = m.earlier;
+  m.shelved = false;
+  m.earlier = m.later = nullptr;
+}
+
+void SimulatedMail::unqueue_first(SimulatedStream& s) {
+  SimulatedMessage& m = *s.first;
+  if (m.shelved) unshelve(m);
+  s.first = m.next;
+  if (!s.first) s.last = nullptr;
+  m.next = nullptr;
+  m.stream = nullptr;
+}
+
+SimulatedRequest* SimulatedMail::take_waiting(SimulatedStream& s) {
+  SimulatedRequest* r = s.first_waiting;
+  const auto any = std::find_if(any_waiting_.begin(), any_waiting_.end(),
+                                [&](auto* a) { return a->tag.key() == s.key; });
+  if (any != any_waiting_.end() && (!r || (*any)->posted < r->posted)) {
+    r = *any;
+    any_waiting_.erase(any);
+  } else if (r) {
+    s.first_waiting = r->next;
+    if (!s.first_waiting) s.last_waiting = nullptr;
+    r->next = nullptr;
+  }
+  return r;
+}
+
+void SimulatedMail::advance(SimulatedStream& s, std::vector<SimulatedRequest*>* completed) {
+  while (s.first && !s.first->flying && !s.first->shelved) {
+    SimulatedMessage& m = *s.first;
+    SimulatedRequest* r = take_waiting(s);
+    if (!r) {
+      shelve(m);
+      return;
+    }
+    unqueue_first(s);
+    deliver(m, *r);
+    if (completed) completed->push_back(r);
+  }
+}
+
+void SimulatedMail::deliver(SimulatedMessage& m, SimulatedRequest& r) {
+  const std::size_t size = m.bytes.size;
+  if (m.tag.format != r.tag.format) {
+    r.error = std::make_unique<TransportError>(
+        wrong_format(m.from(), m.tag.format, rank_, r.tag.format, r.tag));
+  } else if (size > r.into.size) {
+    r.error = std::make_unique<TransportError>(too_long(m.from(), size, rank_, r.into.size, r.tag));
+  } else if (m.bytes.data && r.into.data && size > 0) {
+    if (r.combine)
+      r.combine(r.into.data, m.bytes.data, size);
+    else
+      copy(r.into.part(0, size), m.bytes);
+  }
+  r.arrival = {m.from(), size};
+  r.complete = true;
+  messages_.drop(m);
+}
+
+void SimulatedMail::post(SimulatedRequest& r) {
+  r.posted = ++posts_;
+  if (r.peer == kAnyRank) {
+    const auto shelf = shelves_.find(r.tag.key());
+    if (shelf == shelves_.end() || !shelf->second.first) {
+      any_waiting_.push_back(&r);
+      return;
+    }
+    SimulatedMessage& m = *shelf->second.first;
+    SimulatedStream& s = *m.stream;
+    unqueue_first(s);
+    deliver(m, r);
+    advance(s, nullptr);
+    return;
+  }
+  SimulatedStream& s = stream(r.peer, r.tag.key());
+  if (s.first && s.first->shelved) {
+    SimulatedMessage& m = *s.first;
+    unqueue_first(s);
+    deliver(m, r);
+    advance(s, nullptr);  // shelves the next: whoever waited would have got this one
+    return;
+  }
+  (s.first_waiting ? s.last_waiting->next : s.first_waiting) = &r;
+  s.last_waiting = &r;
+}
+
+void SimulatedMail::withdraw(SimulatedRequest& r) {
+  if (r.peer == kAnyRank) {
+    std::erase(any_waiting_, &r);
+    return;
+  }
+  SimulatedStream& s = stream(r.peer, r.tag.key());
+  SimulatedRequest* before = nullptr;
+  for (auto* x = s.first_waiting; x != &r; x = x->next) before = x;
+  (before ? before->next : s.first_waiting) = r.next;
+  if (s.last_waiting == &r) s.last_waiting = before;
+  r.next = nullptr;
+}
+
+std::optional<Arrival> SimulatedMail::probe(int from, Tag tag) const {
+  const SimulatedMessage* m = nullptr;
+  if (from == kAnyRank) {
+    const auto shelf = shelves_.find(tag.key());
+    if (shelf != shelves_.end()) m = shelf->second.first;
+  } else {
+    const auto s = streams_.find(std::uint64_t(from) << 32 | tag.key());
+    if (s != streams_.end() && s->second.first && s->second.first->shelved) m = s->second.first;
+  }
+  if (!m) return {};
+  return Arrival{m->from(), m->bytes.size};
+}
+
+void SimulatedMail::close() {
+  for (auto& [key, s] : streams_) s.first_waiting = s.last_waiting = nullptr;
+  any_waiting_.clear();
+}
+
+}  // namespace lockstep
