@@ -1,0 +1,83 @@
+#include "measure/ledger.h"
+
+#include "core/error.h"
+
+namespace lockstep {
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  bytes_sent += other.bytes_sent;
+  messages_sent += other.messages_sent;
+  bytes_received += other.bytes_received;
+  messages_received += other.messages_received;
+  return *this;
+}
+
+Traffic& Traffic::operator-=(const Traffic& other) {
+  bytes_sent -= other.bytes_sent;
+  messages_sent -= other.messages_sent;
+  bytes_received -= other.bytes_received;
+  messages_received -= other.messages_received;
+  return *this;
+}
+
+namespace {
+
+std::size_t line(int peer, Purpose purpose) {
+  return static_cast<std::size_t>(peer) * kPurposes + static_cast<std::size_t>(purpose);
+}
+
+void check_ranks(const Ledger& a, const Ledger& b) {
+  if (a.ranks() != b.ranks())
+    throw InternalError(fmt::format("joining ledgers of {} and {} ranks", a.ranks(), b.ranks()));
+}
+
+}  // namespace
+
+Traffic& Ledger::at(int peer, Purpose purpose) { return lines_.at(line(peer, purpose)); }
+const Traffic& Ledger::at(int peer, Purpose purpose) const {
+  return lines_.at(line(peer, purpose));
+}
+
+Ledger& Ledger::operator+=(const Ledger& other) {
+  check_ranks(*this, other);
+  for (std::size_t i = 0; i < lines_.size(); ++i) lines_[i] += other.lines_[i];
+  return *this;
+}
+
+Ledger& Ledger::operator-=(const Ledger& other) {
+  check_ranks(*this, other);
+  for (std::size_t i = 0; i < lines_.size(); ++i) lines_[i] -= other.lines_[i];
+  return *this;
+}
+
+Traffic total(const Ledger& ledger) {
+  Traffic sum;
+  for (int peer = 0; peer < ledger.ranks(); ++peer) sum += total_with(ledger, peer);
+  return sum;
+}
+
+Traffic total_of(const Ledger& ledger, Purpose purpose) {
+  Traffic sum;
+  for (int peer = 0; peer < ledger.ranks(); ++peer) sum += ledger.at(peer, purpose);
+  return sum;
+}
+
+Traffic total_with(const Ledger& ledger, int peer) {
+  Traffic sum;
+  for (int p = 0; p < kPurposes; ++p) sum += ledger.at(peer, static_cast<Purpose>(p));
+  return sum;
+}
+
+int busiest_peer(const Ledger& ledger) {
+  int busiest = -1;
+  std::uint64_t most = 0;
+  for (int peer = 0; peer < ledger.ranks(); ++peer) {
+    const Traffic t = total_with(ledger, peer);
+    if (t.bytes_sent + t.bytes_received <= most) continue;
+    most = t.bytes_sent + t.bytes_received;
+    busiest = peer;
+  }
+  return busiest;
+}
+
+}  // namespace lockstep

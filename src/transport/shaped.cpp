@@ -1,0 +1,114 @@
+#include "transport/shaped.h"
+
+#include <algorithm>
+
+#include "transport/failure.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kStamps{Purpose::control, 0xffffff};
+
+bool over(Transport& transport, Request request) {
+  try {
+    return transport.test(request).has_value();
+  } catch (const TransportError&) {  // its message fails too, and that one tells
+    return true;
+  }
+}
+
+}  // namespace
+
+class Shaped::View final : public WindowView {
+ public:
+  View(Window& below, int me) : WindowView(below), me_(me) {}
+  bool reaches_all() const override { return members().size() == 1; }
+  Bytes of(int rank) const override { return rank == me_ ? mine() : Bytes{}; }
+
+ private:
+  int me_;
+};
+
+std::unique_ptr<WindowView> Shaped::view_of(Window& below) {
+  return std::make_unique<View>(below, rank());
+}
+
+Shaped::Shaped(Transport& inner, std::vector<Link> links, Sleep sleep)
+    : HeldBack(inner, std::move(sleep)) {
+  if (static_cast<int>(links.size()) != inner.size())
+    throw UsageError(
+        fmt::format("{} links for {} ranks: give one for each", links.size(), inner.size()));
+  for (const Link& link : links) {
+    if (!(link.bytes_per_second > 0) || !(link.latency_seconds >= 0))
+      throw UsageError(
+          fmt::format("a link of {} bytes a second and {} s latency: the first must be above zero, "
+                      "the second not below",
+                      link.bytes_per_second, link.latency_seconds));
+    roads_.push_back({link});
+  }
+}
+
+Shaped::~Shaped() {
+  for (const SentStamp& s : sent_) inner_.cancel(s.request);
+}
+
+Request Shaped::send(int to, Tag tag, ConstBytes bytes) {
+  check_peer(to, rank(), size(), "send to");
+  std::erase_if(sent_, [&](const SentStamp& s) { return over(inner_, s.request); });
+  Road& road = roads_[to];
+  const double size = static_cast<double>(bytes.size);
+  road.free_at = std::max(now(), road.free_at) + size / road.link.bytes_per_second;
+  const Request message = inner_.send(to, tag, bytes);
+  auto stamp = std::make_unique<Stamp>(road.free_at + road.link.latency_seconds, tag.key());
+  const Request request = inner_.send(to, kStamps, bytes_of(*stamp));
+  sent_.push_back({message, request, std::move(stamp)});
+  return message;
+}
+
+bool Shaped::cancel(Request request) {
+  if (!HeldBack::cancel(request)) return false;
+  const auto sent = std::find_if(sent_.begin(), sent_.end(),
+                                 [&](const SentStamp& s) { return s.message == request; });
+  if (sent != sent_.end()) {
+    inner_.cancel(sent->request);
+    sent_.erase(sent);
+  }
+  return true;
+}
+
+double Shaped::stamp_of(Stream stream, std::size_t place) {
+  while (stamps_[stream].size() <= place) {
+    Stamp stamp;
+    inner_.wait(inner_.recv(stream.first, kStamps, bytes_of(stamp)));
+    stamps_[{stream.first, stamp.key}].push_back(stamp.seen_at);
+  }
+  return stamps_[stream][place];
+}
+
+double Shaped::due(const Posted& receive, const Arrival& arrival) {
+  // Earlier receives from the same rank took earlier messages, seen or not.
+  std::size_t place = 0;
+  for (const Posted& p : posted()) {
+    if (p.id == receive.id) break;
+    place += p.key == receive.key && p.from == arrival.from;
+  }
+  const Stream stream{arrival.from, receive.key};
+  const double at = stamp_of(stream, place);
+  stamps_[stream].erase(stamps_[stream].begin() + static_cast<std::ptrdiff_t>(place));
+  return at;
+}
+
+std::optional<Arrival> Shaped::probe(int from, Tag tag) {
+  std::optional<Arrival> first;
+  double first_at = now();
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank() || (from != kAnyRank && from != peer)) continue;
+    const auto arrival = inner_.probe(peer, tag);
+    if (!arrival) continue;
+    const double at = stamp_of({peer, tag.key()}, 0);
+    if (at <= first_at) first_at = at, first = arrival;
+  }
+  return first;
+}
+
+}  // namespace lockstep

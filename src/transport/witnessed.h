@@ -1,0 +1,94 @@
+// The seam for choices that depend on arrival. All such outcomes are visible only through: the
+// source an any-source recv matched, the index wait_any ended, deadlines missed, the outcomes of
+// test, probe, cancel and dead_peers, Background::done, and the order in which a Lock is taken.
+// These three pass each one to a Witness, which may write it down or insist on what was written.
+//
+// In a replay: an any-source recv is posted to the recorded source; wait_any waits for the recorded
+// index; a test or cancel that had found the message waits for it, one that had not does not look;
+// a recv that was cancelled is never posted, so that its message stays; a deadline that was missed
+// is missed at once. Peers that left or died are not replayed: they must do so again (the same
+// program, the same faults).
+#pragma once
+
+#include <unordered_map>
+
+#include "transport/decorator.h"
+#include "transport/rank.h"
+#include "transport/witness.h"
+
+namespace lockstep {
+
+class Witnessed : public Decorator {
+ public:
+  // The witness outlives this and sees this lane only.
+  Witnessed(Transport& inner, Witness& witness) : Decorator(inner), witness_(witness) {}
+
+  [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
+  std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) override;
+  std::optional<Arrival> test(Request) override;
+  std::optional<Arrival> probe(int from, Tag) override;
+  bool cancel(Request) override;
+  std::vector<int> dead_peers() override;
+
+ private:
+  struct Posted {
+    std::uint64_t number;
+    bool any;
+  };
+
+  std::size_t replay_wait_any(std::span<const Request>, Arrival*);
+  Arrival replay_wait(Request);
+  bool replay_cancel(Request);
+  void ended(Request, const Arrival&);
+  void failed(std::span<const Request>);
+
+  Witness& witness_;
+  std::uint64_t receives_ = 0;
+  std::unordered_map<std::uint64_t, Posted> posted_;  // by request
+};
+
+// Shares the witness of the rank's own lane, on whose thread it is called.
+class WitnessedBackground final : public Background {
+ public:
+  WitnessedBackground(Background& inner, Witness& witness) : inner_(inner), witness_(witness) {}
+
+  std::uint64_t post(Job job) override { return inner_.post(std::move(job)); }
+  void wait(std::uint64_t number) override;
+  void drain() override;
+  bool done(std::uint64_t number) override;
+
+ private:
+  void rethrow_kept();
+
+  Background& inner_;
+  Witness& witness_;
+  std::exception_ptr kept_;  // of a job that a replayed done() had to wait for
+};
+
+class WitnessedLock final : public Lock {
+ public:
+  // Who calls: 0 the rank, 1 its background. Where both are threads it tells threads apart, in
+  // simulation actors. `pause` lets others run between two looks.
+  using Who = std::function<int()>;
+  using Pause = std::function<void()>;
+  // The witness is this lock's alone.
+  WitnessedLock(Lock& inner, Witness& witness, const Clock& clock, Who who, Pause pause)
+      : inner_(inner),
+        witness_(witness),
+        clock_(clock),
+        who_(std::move(who)),
+        pause_(std::move(pause)) {}
+
+  // In a replay waits until it is the caller's turn; ReplayDiverged if that does not come.
+  void lock() override;
+  void unlock() override { inner_.unlock(); }
+
+ private:
+  Lock& inner_;
+  Witness& witness_;
+  const Clock& clock_;
+  Who who_;
+  Pause pause_;
+};
+
+}  // namespace lockstep
