@@ -1,0 +1,141 @@
+#include "collectives/messages.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+Messages::Step Messages::send(int to, Values values, Step after) {
+  return add(to, true, values, nullptr, after);
+}
+
+Messages::Step Messages::take(int from, Values into, Step after) {
+  return add(from, false, into, nullptr, after);
+}
+
+Messages::Step Messages::fold(int from, Values into, Step after) {
+  return add(from, false, into, into.combine(), after);
+}
+
+void Messages::finish(Step fold, int ranks) {
+  if (fold != kStart) transfers_[fold].finish_ranks = ranks;
+}
+
+Messages::Step Messages::add(int peer, bool out, Values values, Combine combine, Step after) {
+  if (values.count() == 0) return kStart;
+  const Step step = static_cast<Step>(transfers_.size());
+  const std::size_t bytes = values.bytes().size;
+  const int segments = static_cast<int>((bytes - 1) / segment_bytes_ + 1);
+  transfers_.push_back({values, combine, after, line_to(peer, out), segments});
+
+  Line& line = lines_[transfers_[step].line];
+  (line.head == kStart ? line.head : transfers_[line.tail].next) = step;
+  line.tail = step;
+  if (after != kStart) {
+    Transfer& before = transfers_[after];
+    if (before.values.bytes().size != bytes)
+      throw InternalError(fmt::format("a transfer of {} bytes comes after one of {}", bytes,
+                                      before.values.bytes().size));
+    transfers_[step].next_follower = before.first_follower;
+    before.first_follower = step;
+  }
+  return step;
+}
+
+int Messages::line_to(int peer, bool out) {
+  const auto line = std::find_if(lines_.begin(), lines_.end(),
+                                 [&](const Line& l) { return l.peer == peer && l.out == out; });
+  if (line != lines_.end()) return static_cast<int>(line - lines_.begin());
+  lines_.push_back({.peer = peer, .out = out, .open = {}});
+  return static_cast<int>(lines_.size()) - 1;
+}
+
+// Segments of equal length, so that ranks that disagree about the length find out early.
+Values Messages::segment(const Transfer& transfer, int number) const {
+  return transfer.values.part(chunk(transfer.values.count(), transfer.segments, number));
+}
+
+void Messages::run() {
+  try {
+    for (const bool out : {false, true})  // receives first: then less arrives unexpected
+      for (Line& line : lines_)
+        if (line.out == out) post(line);
+    while (!oldest_.empty()) {
+      Arrival arrival;
+      const std::size_t i = transport_.wait_any(oldest_, transport_.patience(), &arrival);
+      Line& line = lines_[oldest_line_[i]];
+      oldest_[i] = oldest_.back(), oldest_.pop_back();
+      oldest_line_[i] = oldest_line_.back(), oldest_line_.pop_back();
+      end(line, arrival);
+    }
+  } catch (const std::exception&) {
+    cancel_all();
+    throw;
+  }
+  for (const Line& line : lines_)
+    if (line.head != kStart) throw InternalError("a collective's program waits for itself");
+  transfers_.clear();
+  lines_.clear();
+}
+
+// Whatever may start on this line, starts.
+void Messages::post(Line& line) {
+  while (line.head != kStart && line.posted - line.ended < kOpenSegments) {
+    Transfer& transfer = transfers_[line.head];
+    const int ready =
+        transfer.after == kStart ? transfer.segments : transfers_[transfer.after].ended;
+    if (transfer.posted == ready) return;
+    const Values part = segment(transfer, transfer.posted);
+    const Tag tag = tag_.format ? tag_ : tag_.with_format(part.format());
+    const Request request = line.out
+                                ? transport_.send(line.peer, tag, part.bytes())
+                                : transport_.recv(line.peer, tag, part.bytes(), transfer.combine);
+    line.at(line.posted) = {request, line.head, transfer.posted};
+    if (line.posted++ == line.ended) wait_for(line);
+    if (++transfer.posted == transfer.segments) line.head = transfer.next;
+  }
+}
+
+void Messages::wait_for(Line& line) {
+  oldest_.push_back(line.at(line.ended).request);
+  oldest_line_.push_back(static_cast<int>(&line - lines_.data()));
+}
+
+TransportError Messages::wrong_size(int peer, std::size_t bytes, Values expected) const {
+  const int from = transport_.job_rank(peer);
+  return {TransportError::Kind::mismatch, from,
+          fmt::format("rank {} sent {} bytes where rank {} expected {} ({} {}): do all ranks call "
+                      "with the same size?",
+                      from, bytes, transport_.job_rank(transport_.rank()), expected.bytes().size,
+                      name_of(tag_.purpose), tag_.number)};
+}
+
+// The oldest segment of this line is through.
+void Messages::end(Line& line, const Arrival& arrival) {
+  const Posted through = line.at(line.ended++);
+  if (line.posted != line.ended) wait_for(line);
+  Transfer& transfer = transfers_[through.step];
+  const Values part = segment(transfer, through.segment);
+  if (arrival.bytes != part.bytes().size) throw wrong_size(line.peer, arrival.bytes, part);
+  if (transfer.finish_ranks > 0) lockstep::finish(part, transfer.finish_ranks);
+  ++transfer.ended;
+
+  post(line);
+  for (Step s = transfer.first_follower; s != kStart; s = transfers_[s].next_follower)
+    post(lines_[transfers_[s].line]);
+}
+
+// The buffers are the caller's again. The request that failed has ended already, which is all that
+// cancelling it could say.
+void Messages::cancel_all() {
+  for (Line& line : lines_)
+    for (; line.ended != line.posted; ++line.ended) try {
+        transport_.cancel(line.at(line.ended).request);
+      } catch (const std::exception&) {
+      }
+  oldest_.clear();
+  oldest_line_.clear();
+  transfers_.clear();
+  lines_.clear();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+// The messages of one collective on one rank, written down as a short program and then run
+// together. Long transfers go in segments, and a segment moves on as soon as the step it comes
+// after has finished with it: a rank sends one segment while the next is still arriving. Nothing
+// here waits for a send while a receive could go on, and the number of open requests is bounded.
+//
+// Both ends name their transfers with each other in the same order and size: then messages match,
+// and a program without circles cannot lock up. Empty transfers send no message.
+#pragma once
+
+#include <vector>
+
+#include "core/values.h"
+#include "transport/transport.h"
+
+namespace lockstep {
+
+// Long enough to hide the cost of a message, short enough to fill a pipeline.
+inline constexpr std::size_t kSegmentBytes = 1024 * 1024;
+
+class Messages {
+ public:
+  // A transfer of the program, for others to come after.
+  using Step = int;
+  static constexpr Step kStart = -1;
+
+  // A `tag` that has a format keeps it; else it gets that of the values.
+  // REQUIRES: a segment holds at least one value.
+  Messages(Transport& transport, Tag tag, std::size_t segment_bytes = kSegmentBytes)
+      : transport_(transport), tag_(tag), segment_bytes_(segment_bytes) {}
+
+  // Each waits, segment by segment, for the step `after`, which is on the same elements. That is
+  // how sums get their order, and how memory being sent is kept from being overwritten.
+  Step send(int to, Values, Step after = kStart);
+  Step take(int from, Values into, Step after = kStart);  // overwrites
+  Step fold(int from, Values into, Step after = kStart);  // combines
+  // With this fold the values are the total over `ranks` ranks: see lockstep::finish().
+  void finish(Step fold, int ranks);
+
+  // Runs the program and forgets it. TransportError if a peer is gone or late, or if its messages
+  // have another size or type than expected here; no request stays open then either.
+  void run();
+
+ private:
+  // Posted at once with one peer in one direction.
+  static constexpr int kOpenSegments = 8;
+
+  struct Posted {
+    Request request;
+    Step step;
+    int segment;
+  };
+  // All transfers with one peer in one direction, in order; their segments also end in order.
+  struct Line {
+    int peer;
+    bool out;
+    Step head = kStart, tail = kStart;  // the first not wholly posted; the last
+    unsigned posted = 0, ended = 0;
+    Posted open[kOpenSegments];  // segment i of the line at i mod kOpenSegments
+
+    Posted& at(unsigned i) { return open[i % kOpenSegments]; }
+  };
+  struct Transfer {
+    Values values;
+    Combine combine;
+    Step after;
+    int line;
+    int segments;
+    int posted = 0, ended = 0;
+    int finish_ranks = 0;
+    Step next = kStart;                                    // on the line
+    Step first_follower = kStart, next_follower = kStart;  // after this one; after the same one
+  };
+
+  Step add(int peer, bool out, Values, Combine, Step after);
+  int line_to(int peer, bool out);
+  Values segment(const Transfer&, int) const;
+  void post(Line&);
+  void wait_for(Line&);
+  void end(Line&, const Arrival&);
+  TransportError wrong_size(int peer, std::size_t bytes, Values expected) const;
+  void cancel_all();
+
+  Transport& transport_;
+  const Tag tag_;
+  const std::size_t segment_bytes_;
+  std::vector<Transfer> transfers_;
+  std::vector<Line> lines_;
+  // The oldest open request of each line that has one, and whose it is. Only these are waited for.
+  std::vector<Request> oldest_;
+  std::vector<int> oldest_line_;
+};
+
+}  // namespace lockstep
