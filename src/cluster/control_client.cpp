@@ -1,0 +1,149 @@
+#include "cluster/control_client.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <thrift/protocol/TBinaryProtocol.h>
+#include <thrift/transport/TBufferTransports.h>
+#include <thrift/transport/TSocket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "cluster/Control.h"
+#include "cluster/address.h"
+#include "cluster/handshake.h"
+#include "cluster/protocol_constants.h"
+#include "core/error.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+
+namespace thrift = apache::thrift;
+
+namespace {
+
+constexpr int kLongestFrame = 64 << 10;
+// A coordinator that dies closes the connection at once; only one that hangs, or whose host is cut
+// off, takes this long to be missed.
+constexpr int kAnswerMs = 30'000;
+constexpr int kConnectMs = 2'000;
+constexpr auto kRetryPause = std::chrono::milliseconds(20);
+
+}  // namespace
+
+struct ControlClient::Connection {
+  explicit Connection(const Address& address)
+      : config(std::make_shared<thrift::TConfiguration>(kLongestFrame, kLongestFrame)),
+        socket(std::make_shared<thrift::transport::TSocket>(address.host, address.port, config)),
+        framed(std::make_shared<thrift::transport::TFramedTransport>(socket, config)),
+        client(std::make_shared<thrift::protocol::TBinaryProtocol>(framed)) {
+    socket->setConnTimeout(kConnectMs);
+    socket->setRecvTimeout(kAnswerMs);
+    socket->setSendTimeout(kAnswerMs);
+    socket->open();
+  }
+
+  std::shared_ptr<thrift::TConfiguration> config;
+  std::shared_ptr<thrift::transport::TSocket> socket;
+  std::shared_ptr<thrift::transport::TFramedTransport> framed;
+  protocol::ControlClient client;
+};
+
+template <class Call>
+auto ControlClient::ask(Call call) {
+  try {
+    return call(connection_->client);
+  } catch (const protocol::Refused& refused) {
+    throw UsageError(fmt::format("the coordinator at {} refused: {}", address_, refused.why));
+  } catch (const thrift::TException& error) {
+    throw TransportError(TransportError::Kind::dead, -1,
+                         fmt::format("the coordinator at {} was lost: {}", address_, error.what()));
+  }
+}
+
+ControlClient::ControlClient(const Start& start, double deadline) : address_(start.address) {
+  // It would print a line for every try while the coordinator is not there yet.
+  thrift::GlobalOutput.setOutputFunction([](const char*) {});
+  const Address address = parse_address(start.address, "the coordinator's address");
+  while (!connection_) {
+    try {
+      connection_ = std::make_unique<Connection>(address);
+    } catch (const thrift::TException& error) {
+      if (wall_now() > deadline)
+        throw TransportError(
+            TransportError::Kind::deadline, 0,
+            fmt::format("no coordinator answers at {}: {}", address_, error.what()));
+      std::this_thread::sleep_for(kRetryPause);
+    }
+  }
+  Transcript transcript{protocol::g_protocol_constants.VERSION, start.rank, start.size,
+                        random_nonce(), ""};
+  ask([&](auto& client) {
+    client.hello(transcript.coordinator_nonce, transcript.version, transcript.rank, transcript.size,
+                 transcript.worker_nonce);
+  });
+  if (transcript.coordinator_nonce.size() != kNonceBytes)
+    throw UsageError(fmt::format("what answers at {} is no coordinator of ours", address_));
+  std::string proof;
+  try {
+    connection_->client.prove(proof, proof_of(start.key, Role::worker, transcript));
+  } catch (const protocol::Refused& refused) {
+    throw UsageError(fmt::format("the coordinator at {} refused the job key of rank {}: {}",
+                                 address_, start.rank, refused.why));
+  } catch (const thrift::TException& error) {
+    throw UsageError(fmt::format("the coordinator at {} hung up on the handshake of rank {}: {}",
+                                 address_, start.rank, error.what()));
+  }
+  if (!same_proof(proof, proof_of(start.key, Role::coordinator, transcript)))
+    throw UsageError(
+        fmt::format("what answers at {} could not prove that it knows the job key: it is not this "
+                    "job's coordinator",
+                    address_));
+}
+
+ControlClient::~ControlClient() = default;
+
+void ControlClient::join(const protocol::Member& me) {
+  ask([&](auto& client) { client.join(me); });
+}
+
+void ControlClient::offer(int memory_fd, const std::vector<std::string>& addresses) {
+  ask([&](auto& client) { client.offer(memory_fd, addresses); });
+}
+
+void ControlClient::ready() {
+  ask([&](auto& client) { client.ready(); });
+}
+
+protocol::Roster ControlClient::roster(int round, int first) {
+  return ask([&](auto& client) {
+    protocol::Roster roster;
+    client.roster(roster, round, first);
+    return roster;
+  });
+}
+
+std::vector<protocol::Death> ControlClient::heartbeat(int known) {
+  return ask([&](auto& client) {
+    std::vector<protocol::Death> deaths;
+    client.heartbeat(deaths, known);
+    return deaths;
+  });
+}
+
+std::string ControlClient::local_address() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  char text[NI_MAXHOST] = "";
+  getsockname(connection_->socket->getSocketFD(), reinterpret_cast<sockaddr*>(&address), &length);
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
+              NI_NUMERICHOST);
+  return text;
+}
+
+void ControlClient::leave(int status, int blamed, const std::string& why) {
+  ask([&](auto& client) { client.leave(status, blamed, why); });
+}
+
+}  // namespace lockstep

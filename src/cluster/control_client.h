@@ -1,0 +1,41 @@
+// A worker's end of its control connection, proved on both sides. Belongs to one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/protocol_types.h"
+#include "cluster/start.h"
+
+namespace lockstep {
+
+class ControlClient {
+ public:
+  // Tries until `deadline` (wall_now()), for the coordinator may start later than its workers.
+  // UsageError: it refused the job key, or could not prove that it knows it.
+  ControlClient(const Start&, double deadline);
+  ~ControlClient();
+
+  // Each throws UsageError with the coordinator's words if it refuses, and TransportError if it is
+  // lost.
+  void join(const protocol::Member&);
+  void offer(int memory_fd, const std::vector<std::string>& addresses);
+  void ready();
+  protocol::Roster roster(int round, int first);
+  std::vector<protocol::Death> heartbeat(int known);
+  void leave(int status, int blamed, const std::string& why);
+
+  // Our own address on the way to the coordinator, without the port.
+  std::string local_address() const;
+
+ private:
+  struct Connection;
+  template <class Call>
+  auto ask(Call);
+
+  std::string address_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace lockstep

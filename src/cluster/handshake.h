@@ -1,0 +1,31 @@
+// How both ends of a control connection prove that they know the job key, without sending it: each
+// picks a nonce, and each returns an HMAC-SHA256 of both. The worker proves first, so a worker with
+// a wrong key learns that it was refused. Pure functions; what travels where is in protocol.thrift.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace lockstep {
+
+inline constexpr std::size_t kNonceBytes = 32;
+std::string random_nonce();
+
+enum class Role : char { worker = 'w', coordinator = 'c' };
+
+// What both ends agree they are talking about. Everything here is bound into the proofs.
+struct Transcript {
+  int version = 0;
+  int rank = 0;
+  int size = 0;
+  std::string worker_nonce;       // kNonceBytes
+  std::string coordinator_nonce;  // kNonceBytes
+};
+
+// 32 bytes that only who knows the key can make, and only for this role in this transcript.
+std::string proof_of(const std::string& key, Role, const Transcript&);
+
+// Compares in a time that does not depend on where they differ.
+bool same_proof(const std::string& a, const std::string& b);
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+#include "cluster/job.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "cluster/address.h"
+#include "cluster/coordinator.h"
+#include "cluster/host.h"
+#include "cluster/membership.h"
+#include "cluster/wiring.h"
+#include "core/error.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+
+namespace {
+
+// For a death to become known here, and for survivors to hear that rank 0, who serves them, gives
+// up.
+constexpr double kNewsSeconds = 2;
+
+void follow_launcher(int launcher_pid) {
+  if (launcher_pid == 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have died before that took hold.
+  if (kill(launcher_pid, 0) != 0 && errno == ESRCH)
+    throw TransportError(TransportError::Kind::dead, -1,
+                         fmt::format("the launcher of this rank (pid {}) is gone", launcher_pid));
+}
+
+protocol::Member introduction(const Start& start) {
+  protocol::Member me;
+  me.rank = start.rank;
+  me.host = host_identity();
+  me.host_name = host_name();
+  me.pid = getpid();
+  return me;
+}
+
+}  // namespace
+
+struct Job::Parts {
+  Parts(const Start& start, const JobOptions& options) : options(options), deaths(start.size) {
+    follow_launcher(start.launcher_pid);
+    if (start.serves_coordinator)
+      coordinator.emplace(
+          CoordinatorOptions{parse_address(start.address, "--listen"), start.size, start.key});
+    membership.emplace(start, wall_now() + options.join_seconds);
+    try {
+      auto lanes = introduce(start);
+      membership->ready();
+      membership->watch(deaths);
+      rank.emplace(std::move(lanes.at(0)), std::move(lanes.at(1)), options.seed);
+    } catch (const Error& error) {
+      depart(1, blamed_by(error), error.what());
+      throw;
+    }
+  }
+
+  std::vector<std::unique_ptr<Transport>> introduce(const Start& start) {
+    const auto hosts = hosts_of(membership->join(introduction(start)));
+    Wiring wiring(start, hosts, membership->local_address(), options.patience_seconds, deaths);
+    const auto members = membership->offer(wiring.memory_fd(), wiring.addresses());
+    try {
+      return wiring.open_lanes(members);
+    } catch (const InternalError&) {
+      membership->look_for_deaths(kNewsSeconds);  // the better explanation
+      throw;
+    }
+  }
+
+  int blamed_by(const std::exception& error) const {
+    const auto* transport = dynamic_cast<const TransportError*>(&error);
+    return transport ? transport->peer() : deaths.first();
+  }
+
+  // First the coordinator is told, then the peers see this rank leave.
+  void depart(int status, int blamed, const std::string& why) {
+    membership->leave(status, blamed, why);
+    rank.reset();
+    if (!coordinator) return;
+    const double deadline = wall_now() + (status == 0 ? options.patience_seconds : kNewsSeconds);
+    while (!coordinator->members().all_gone() && wall_now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  const JobOptions options;
+  Deaths deaths;
+  std::optional<Coordinator> coordinator;
+  std::optional<Membership> membership;
+  std::optional<RealRank> rank;
+};
+
+Job::Job(const Start& start, const JobOptions& options)
+    : parts_(std::make_unique<Parts>(start, options)) {}
+
+Job::~Job() {
+  if (parts_->rank)
+    parts_->depart(1, parts_->deaths.first(), "it ended before it had left the job");
+}
+
+Rank& Job::rank() { return parts_->rank->rank(); }
+
+void Job::leave() { parts_->depart(0, -1, ""); }
+
+void Job::fail(const std::exception& error) {
+  parts_->depart(1, parts_->blamed_by(error), error.what());
+}
+
+}  // namespace lockstep

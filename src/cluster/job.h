@@ -1,0 +1,41 @@
+// How a worker process becomes a rank.
+#pragma once
+
+#include <exception>
+#include <memory>
+
+#include "cluster/start.h"
+#include "transport/rank.h"
+
+namespace lockstep {
+
+struct JobOptions {
+  std::uint64_t seed = 1;
+  double patience_seconds = kDefaultPatienceSeconds;  // of a wait for a peer
+  double join_seconds = 60;                           // for all ranks to come
+};
+
+// One per process, and it belongs to the thread that makes it.
+class Job {
+ public:
+  // Joins; returns when all ranks have joined and can reach each other. The process ends with its
+  // launcher from here on. TransportError names the ranks that did not come.
+  explicit Job(const Start&, const JobOptions& = {});
+  // Without leave() or fail(), this rank failed: the coordinator is told, before the peers see it
+  // leave.
+  ~Job();
+
+  Rank& rank();
+
+  // In good order. Rank 0 of another launcher's job, which serves the coordinator, waits here until
+  // all have left or died. rank() must not be used after it.
+  void leave();
+  // This rank gives up because of `error`; if that names a peer, the peer is blamed.
+  void fail(const std::exception& error);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,280 @@
+#include "cluster/launch.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "cluster/blocked_signals.h"
+#include "cluster/coordinator.h"
+#include "cluster/host.h"
+#include "cluster/job_key.h"
+#include "cluster/worker.h"
+#include "core/error.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double kLookSeconds = 0.1;   // how often the coordinator's news is looked at
+constexpr double kTermSeconds = 2;     // from SIGTERM to SIGKILL
+constexpr double kDrainSeconds = 0.5;  // for output that a stray grandchild keeps open
+constexpr double kNever = 1e300;
+
+std::string signal_text(int signal) {
+  return fmt::format("SIG{} (signal {})", sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
+                     signal);
+}
+
+void say(const std::string& line) {
+  const std::string text = "lockstep: " + line + "\n";
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+class Launch::Parts {
+ public:
+  explicit Parts(const LaunchOptions& options) : options_(options) {
+    check();
+    if (options.netns) hosts_.emplace(*options.netns);
+    open_coordinator();
+    key_fd_ = key_descriptor(key_);
+    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd_ < 0) throw_errno("eventfd");
+    say(fmt::format("{} workers, {}", options.workers, choose_threads()));
+    for (int rank = 0; rank < options.workers; ++rank) start(rank);
+    close(key_fd_);
+  }
+  ~Parts() { close(wake_fd_); }
+
+  int wait() {
+    while (anyone([](const Worker& w) { return w.child.running() || w.out_open || w.err_open; })) {
+      wait_for_news();
+      take_requests();
+      for (auto& worker : workers_) look_at(*worker);
+      if (!anyone([](const Worker& w) { return w.child.running(); })) {
+        ended_at_ = std::min(ended_at_, wall_now());
+        if (wall_now() > ended_at_ + kDrainSeconds) break;
+      }
+      end_the_rest();
+    }
+    return judge();
+  }
+
+  void stop(int signal) {
+    requested_.store(signal);
+    eventfd_write(wake_fd_, 1);
+  }
+
+  const std::string& verdict() const { return verdict_; }
+  const Worker& worker(int rank) const { return *workers_.at(rank); }
+  std::string address() const { return coordinator_->address().text(); }
+
+ private:
+  int ranks_per_host() const {
+    return options_.netns ? options_.netns->ranks_per_host : options_.workers;
+  }
+
+  void check() const {
+    if (options_.workers < 1)
+      throw UsageError(fmt::format("{} workers cannot be: at least 1", options_.workers));
+    if (options_.netns && options_.workers > options_.netns->hosts * ranks_per_host())
+      throw UsageError(fmt::format("{} workers don't fit on {} hosts with {} ranks each",
+                                   options_.workers, options_.netns->hosts, ranks_per_host()));
+  }
+
+  void open_coordinator() {
+    key_ = options_.key_file.empty() ? random_key() : key_from_file(options_.key_file);
+    CoordinatorOptions coordinator{{"127.0.0.1", 0}, options_.workers, key_};
+    std::optional<InNamespace> inside;
+    if (hosts_) {
+      inside.emplace(hosts_->bridge_fd());
+      coordinator.listen.host = NetnsHosts::bridge_address();
+    }
+    if (!options_.listen.empty())
+      coordinator.listen = parse_address(options_.listen, "--listen", 0);
+    coordinator_.emplace(coordinator);
+  }
+
+  // Adds the variables for it to `threads_` and says what was chosen.
+  std::string choose_threads() {
+    if (options_.threads_per_worker == 0 && environment_has("OMP_NUM_THREADS"))
+      return "threads each as OMP_NUM_THREADS says";
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int threads = options_.threads_per_worker > 0 ? options_.threads_per_worker
+                                                        : std::max(1, cores / options_.workers);
+    for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+      if (options_.threads_per_worker > 0 || !environment_has(name))
+        threads_.emplace_back(name, std::to_string(threads));
+    return fmt::format("{} thread{} each", threads, threads == 1 ? "" : "s");
+  }
+
+  void start(int rank) {
+    const int host = rank / ranks_per_host();
+    const int local_size = std::min(ranks_per_host(), options_.workers - host * ranks_per_host());
+    Variables variables = {{"RANK", std::to_string(rank)},
+                           {"WORLD_SIZE", std::to_string(options_.workers)},
+                           {"LOCAL_RANK", std::to_string(rank % ranks_per_host())},
+                           {"LOCAL_WORLD_SIZE", std::to_string(local_size)},
+                           {"MASTER_ADDR", coordinator_->address().host},
+                           {"MASTER_PORT", std::to_string(coordinator_->address().port)},
+                           {"LOCKSTEP_KEY_FD", std::to_string(key_fd_)},
+                           {"LOCKSTEP_LAUNCHER_PID", std::to_string(getpid())},
+                           {"LOCKSTEP_TRANSPORT", options_.transport}};
+    if (hosts_) variables.emplace_back("LOCKSTEP_IFACE", NetnsHosts::kIface);
+    variables.insert(variables.end(), threads_.begin(), threads_.end());
+    variables.insert(variables.end(), options_.environment.begin(), options_.environment.end());
+    std::optional<InNamespace> inside;
+    if (hosts_) inside.emplace(hosts_->host_fd(host));
+    workers_.push_back(
+        std::make_unique<Worker>(rank, hosts_ ? NetnsHosts::address_of(host) : host_name(),
+                                 options_.prefix_output ? fmt::format("[{}] ", rank) : "",
+                                 options_.command, environment_with(variables), key_fd_));
+  }
+
+  template <class Predicate>
+  bool anyone(Predicate predicate) const {
+    return std::any_of(workers_.begin(), workers_.end(), [&](auto& w) { return predicate(*w); });
+  }
+
+  void wait_for_news() {
+    std::vector<pollfd> all = {{signals_.fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+    for (const auto& w : workers_) {
+      if (w->child.running()) all.push_back({w->child.pid_fd(), POLLIN, 0});
+      if (w->out_open) all.push_back({w->child.out_fd(), POLLIN, 0});
+      if (w->err_open) all.push_back({w->child.err_fd(), POLLIN, 0});
+    }
+    poll(all.data(), all.size(), static_cast<int>(kLookSeconds * 1000));
+  }
+
+  void take_requests() {
+    eventfd_t ignored;
+    eventfd_read(wake_fd_, &ignored);
+    int signal = requested_.exchange(0);
+    if (const int arrived = signals_.take()) signal = arrived;
+    if (signal == 0) return;
+    if (told_to_stop_ != 0) kill_at_ = 0;  // told again: now
+    if (told_to_stop_ == 0) kill_at_ = std::min(kill_at_, wall_now() + options_.grace_seconds);
+    told_to_stop_ = signal;
+    send_all(signal == SIGKILL ? SIGKILL : SIGTERM);
+  }
+
+  void look_at(Worker& worker) {
+    if (worker.out_open) worker.out_open = worker.out.read_from(worker.child.out_fd());
+    if (worker.err_open) worker.err_open = worker.err.read_from(worker.child.err_fd());
+    if (!worker.child.running() || !worker.child.reap()) return;
+    const int status = worker.child.wait_status();
+    // Those that we stopped are nobody's reason for anything.
+    if (worker.stopped_by_us) return;
+    if (status == 0)
+      coordinator_->members().report_end(worker.rank);
+    else
+      coordinator_->members().report_death(worker.rank, "it " + ending_text(status));
+    if (status != 0) note_failure();
+  }
+
+  void note_failure() { failed_at_ = std::min(failed_at_, wall_now()); }
+
+  // Once a rank failed, the others may end by themselves, then must.
+  void end_the_rest() {
+    if (joined_rank_failed()) note_failure();
+    const double now = wall_now();
+    if (now > failed_at_ + options_.grace_seconds && kill_at_ == kNever) {
+      kill_at_ = now + std::min(kTermSeconds, options_.grace_seconds);
+      send_all(SIGTERM);
+    }
+    if (now > kill_at_) send_all(SIGKILL);
+  }
+
+  // A process that ended well before anybody joined is no failure: it may be no worker of ours at
+  // all.
+  bool joined_rank_failed() const {
+    Members& members = coordinator_->members();
+    if (!members.survivors().empty()) return true;
+    return static_cast<int>(members.missing().size()) < members.size() && !members.deaths().empty();
+  }
+
+  void send_all(int signal) {
+    for (auto& worker : workers_) {
+      if (!worker->child.running()) continue;
+      worker->stopped_by_us = true;
+      worker->child.send(signal);
+    }
+  }
+
+  // The rank that failed first: by the coordinator's book, which knows who only followed.
+  const Worker* culprit(std::string& why) const {
+    const auto deaths = coordinator_->members().deaths();
+    const auto survivors = coordinator_->members().survivors();
+    if (!deaths.empty()) {
+      why = deaths[0].reason;
+      return workers_[deaths[0].rank].get();
+    }
+    if (survivors.empty()) return nullptr;
+    why = survivors[0].reason;
+    return workers_[survivors[0].rank].get();
+  }
+
+  int judge() {
+    int worst = 0;
+    for (const auto& worker : workers_)
+      if (!worker->stopped_by_us)
+        worst = std::max(worst, shell_status(worker->child.wait_status()));
+    const bool stopped_any = anyone([](const Worker& w) { return w.stopped_by_us; });
+    std::string why;
+    const Worker* first = worst != 0 || joined_rank_failed() ? culprit(why) : nullptr;
+    if (first) {
+      const std::string ending = ending_text(first->child.wait_status());
+      verdict_ = fmt::format("{} {}", first->name(),
+                             first->stopped_by_us || why.find(ending) == std::string::npos
+                                 ? fmt::format("failed: {}", why)
+                                 : ending);
+      if (options_.workers > 1)
+        verdict_ += stopped_any ? "; the others were stopped" : "; the others ended too";
+      worst = std::max(worst, 1);
+    }
+    if (told_to_stop_ != 0) {
+      if (!first)
+        verdict_ =
+            fmt::format("told to stop by {}; all workers were stopped", signal_text(told_to_stop_));
+      worst = 128 + told_to_stop_;
+    }
+    if (!verdict_.empty()) say(verdict_);
+    return worst;
+  }
+
+  const LaunchOptions options_;
+  BlockedSignals signals_;  // before any thread starts
+  std::optional<NetnsHosts> hosts_;
+  std::string key_;
+  int key_fd_ = -1;
+  std::optional<Coordinator> coordinator_;
+  Variables threads_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  int wake_fd_ = -1;
+  std::atomic<int> requested_{0};
+  int told_to_stop_ = 0;
+  double failed_at_ = kNever, kill_at_ = kNever, ended_at_ = kNever;
+  std::string verdict_;
+};
+
+Launch::Launch(const LaunchOptions& options) : parts_(std::make_unique<Parts>(options)) {}
+
+Launch::~Launch() = default;
+
+int Launch::wait() { return parts_->wait(); }
+
+void Launch::stop(int signal) { parts_->stop(signal); }
+
+std::string Launch::verdict() const { return parts_->verdict(); }
+
+int Launch::pid(int rank) const { return parts_->worker(rank).child.pid(); }
+
+std::string Launch::address() const { return parts_->address(); }
+
+}  // namespace lockstep

@@ -1,0 +1,66 @@
+// Starts, watches and ends the worker processes of one job on this machine, and serves their
+// coordinator. Nothing outlives it: workers end with the launcher (PR_SET_PDEATHSIG, set by Job,
+// and the lost control connection), and with them what they started in their process groups.
+#pragma once
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/netns.h"
+
+namespace lockstep {
+
+struct LaunchOptions {
+  int workers = 2;
+  // argv of each worker; an empty argv[0] (or none) means this same program.
+  std::vector<std::string> command;
+  // Added to our own environment, which the workers inherit.
+  std::vector<std::pair<std::string, std::string>> environment;
+  // Set as OMP_NUM_THREADS and OPENBLAS_NUM_THREADS, and printed. 0: what those variables say
+  // already, else cores / workers, at least 1.
+  int threads_per_worker = 0;
+  std::string transport = "auto";     // auto|shm|ucx
+  std::optional<NetnsOptions> netns;  // hosts in network namespaces; ranks fill them one by one
+  std::string listen;         // ADDR[:PORT] of the coordinator; empty: 127.0.0.1, a free port
+  std::string key_file;       // empty: a fresh random key
+  bool prefix_output = true;  // "[3] " before each line
+  // After a rank failed, the others have so long to end by themselves before SIGTERM, and then up
+  // to 2 s before SIGKILL. After stop(): so long from the signal to SIGKILL.
+  double grace_seconds = 5;
+};
+
+class Launch {
+ public:
+  // Starts them all. From here until wait() returns, SIGINT, SIGTERM and SIGHUP are blocked in this
+  // thread and in threads started by it, and end the job instead. The thread must outlive the
+  // workers.
+  explicit Launch(const LaunchOptions&);
+  // Kills workers that still run.
+  ~Launch();
+
+  // Passes the workers' output on until all have ended. Returns the worst exit status as a shell
+  // counts (128 + signal) of those that were not stopped by us; 128 + signal if we were told to
+  // stop. Prints the verdict.
+  int wait();
+
+  // Ends the job: sends `signal` to all workers, after the grace SIGKILL. From any thread or signal
+  // handler.
+  void stop(int signal = SIGTERM);
+
+  // "" if all went well, or one sentence: "rank 2 (pid 123 on host h) died of signal 9 (SIGKILL);
+  // the others were stopped". After wait().
+  std::string verdict() const;
+
+  int pid(int rank) const;
+  std::string address() const;  // HOST:PORT of the coordinator
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+// Who is in the job, who left and who died of what: the coordinator's memory. No sockets and no
+// clock here: time passes by tick(), so a coordinator that was itself stopped for a while blames
+// nobody for it. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cluster/protocol_types.h"
+
+namespace lockstep {
+
+class Members {
+ public:
+  static constexpr double kTickSeconds = 0.1;
+  // A rank that has not been heard from for so long is taken for dead.
+  static constexpr int kSilentTicks = 100;
+  // How long a closed connection waits for the launcher's more precise reason.
+  static constexpr int kClosedTicks = 4;
+
+  explicit Members(int size);
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  // UsageError if the rank is not in 0..size-1, is taken, or if the worker counts another `size`.
+  void join(const protocol::Member&, int size);
+  // The second and the third round; UsageError if the addresses are too large.
+  void offer(int rank, int memory_fd, const std::vector<std::string>& addresses);
+  void ready(int rank);
+  void heard_from(int rank);
+  // Status 0: in good order. Else the rank gave up because of rank `blamed`, which makes it a
+  // survivor, or by itself (-1), which makes it dead of `why`.
+  void leave(int rank, int status, int blamed, const std::string& why);
+  // Its connection is gone: a death, unless it had left, and unless a better reason comes soon.
+  void closed(int rank);
+  // From who watches the process. Ignored for a rank that left or is known dead.
+  void report_death(int rank, const std::string& reason);
+  // From who watches the process, when it ended with status 0: a death only if it had not left.
+  void report_end(int rank);
+  void tick();
+
+  // Deaths in the order they became known, without the first `known`.
+  std::vector<protocol::Death> deaths(int known = 0) const;
+  // The ranks that gave up blaming another, in order, with what they said.
+  std::vector<protocol::Death> survivors() const;
+  // The ranks that have not finished this round: 1 join, 2 offer, 3 ready.
+  std::vector<int> missing(int round = 1) const;
+  // Members from rank `first` on, as many as fit into one reply. REQUIRES: none missing.
+  std::vector<protocol::Member> page(int first) const;
+  // Has every rank joined and then left or died?
+  bool all_gone() const;
+
+ private:
+  enum class State { expected, joined, closed, left, dead };
+  struct Entry {
+    State state = State::expected;
+    int round = 0;
+    int ticks = 0;  // since last heard from; since it closed
+    protocol::Member member;
+  };
+  void bury(int rank, const std::string& reason);
+
+  mutable std::mutex mutex_;
+  std::vector<Entry> ranks_;
+  std::vector<protocol::Death> deaths_;
+  std::vector<protocol::Death> survivors_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+#include "cluster/membership.h"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <tuple>
+
+#include "core/error.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+
+namespace {
+constexpr auto kRosterPause = std::chrono::milliseconds(5);
+
+void throw_if_dead(const protocol::Roster& roster) {
+  if (roster.deaths.empty()) return;
+  const auto& [rank, reason] = std::tie(roster.deaths[0].rank, roster.deaths[0].reason);
+  throw TransportError(TransportError::Kind::dead, rank,
+                       fmt::format("rank {} died before all ranks were ready: {}", rank, reason));
+}
+
+}  // namespace
+
+Membership::Membership(const Start& start, double deadline)
+    : rank_(start.rank), size_(start.size), deadline_(deadline), control_(start, deadline) {}
+
+Membership::~Membership() { stop(); }
+
+std::vector<protocol::Member> Membership::join(const protocol::Member& me) {
+  control_.join(me);
+  return await(1, "join");
+}
+
+std::vector<protocol::Member> Membership::offer(int memory_fd,
+                                                const std::vector<std::string>& addresses) {
+  control_.offer(memory_fd, addresses);
+  return await(2, "say how they are reached");
+}
+
+void Membership::ready() {
+  control_.ready();
+  await(3, "be ready");
+}
+
+std::vector<protocol::Member> Membership::await(int round, const char* deed) {
+  std::vector<protocol::Member> members;
+  while (static_cast<int>(members.size()) < size_) {
+    auto roster = control_.roster(round, static_cast<int>(members.size()));
+    throw_if_dead(roster);
+    for (auto& member : roster.members) members.push_back(std::move(member));
+    if (roster.missing.empty()) continue;
+    if (wall_now() > deadline_)
+      throw TransportError(
+          TransportError::Kind::deadline, roster.missing[0],
+          fmt::format("rank {} waited for all {} ranks to {}, but still missing are: rank {}",
+                      rank_, size_, deed, fmt::join(roster.missing, ", rank ")));
+    std::this_thread::sleep_for(kRosterPause);
+  }
+  return members;
+}
+
+void Membership::look_for_deaths(double seconds) {
+  for (const double until = wall_now() + seconds; wall_now() < until;
+       std::this_thread::sleep_for(kRosterPause))
+    throw_if_dead(control_.roster(3, 0));
+}
+
+void Membership::watch(Deaths& deaths) {
+  thread_ = std::thread([this, &deaths] { beat(deaths); });
+}
+
+void Membership::beat(Deaths& deaths) {
+  int known = 0;
+  std::unique_lock lock(mutex_);
+  const auto period = std::chrono::duration<double>(kHeartbeatSeconds);
+  while (!stopped_.wait_for(lock, period, [this] { return stopping_; })) {
+    lock.unlock();
+    try {
+      for (const auto& death : control_.heartbeat(known)) {
+        ++known;
+        if (death.rank >= 0 && death.rank < size_ && death.rank != rank_)
+          deaths.report(death.rank, death.reason);
+      }
+    } catch (const Error&) {
+      for (int r = 0; r < size_; ++r)
+        if (r != rank_) deaths.report(r, "the coordinator was lost");
+      return;
+    }
+    lock.lock();
+  }
+}
+
+void Membership::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Membership::leave(int status, int blamed, const std::string& why) {
+  stop();
+  try {
+    control_.leave(status, blamed, why);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace lockstep

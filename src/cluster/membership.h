@@ -1,0 +1,59 @@
+// A worker's place in the job: joined, introduced to all others, and told when one dies.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cluster/control_client.h"
+#include "transport/deaths.h"
+
+namespace lockstep {
+
+class Membership {
+ public:
+  static constexpr double kHeartbeatSeconds = 0.1;
+
+  // Connects and proves itself. `deadline` (wall_now()) is for this and join().
+  Membership(const Start&, double deadline);
+  // Stops the heartbeats. Without leave(), the coordinator takes this rank for dead.
+  ~Membership();
+
+  // Three rounds, each once and in this order. Each returns when all ranks have done the same;
+  // TransportError names the missing at the deadline, or who died; UsageError tells what the
+  // coordinator refused. All members by rank: who is where, then how they are reached.
+  std::vector<protocol::Member> join(const protocol::Member& me);
+  std::vector<protocol::Member> offer(int memory_fd, const std::vector<std::string>& addresses);
+  // This rank can reach all others. After it nobody needs what the others offered.
+  void ready();
+
+  // Before ready(): TransportError if a death becomes known within so long. For one who could not
+  // reach a peer.
+  void look_for_deaths(double seconds);
+
+  std::string local_address() const { return control_.local_address(); }
+
+  // From now on a thread of its own sends heartbeats and reports deaths; if the coordinator is
+  // lost, it reports every peer. `deaths` must outlive this. Once, after ready().
+  void watch(Deaths& deaths);
+
+  // Tells the coordinator. Status 0: in good order; else `blamed` is the rank that was the cause,
+  // or -1. A coordinator already lost is no error here.
+  void leave(int status, int blamed, const std::string& why);
+
+ private:
+  std::vector<protocol::Member> await(int round, const char* deed);
+  void beat(Deaths& deaths);
+  void stop();
+
+  const int rank_, size_;
+  const double deadline_;
+  ControlClient control_;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+#include "cluster/wiring.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cluster/iface.h"
+#include "core/error.h"
+#include "transport/real_rank.h"
+#include "transport/routed.h"
+#include "transport/shm.h"
+#include "transport/ucx.h"
+
+namespace lockstep {
+
+std::vector<int> hosts_of(const std::vector<protocol::Member>& members) {
+  std::map<std::string, int> numbers;
+  std::vector<int> hosts;
+  for (const auto& member : members)
+    hosts.push_back(numbers.emplace(member.host, static_cast<int>(numbers.size())).first->second);
+  return hosts;
+}
+
+Wiring::Wiring(const Start& start, std::vector<int> host_of, const std::string& address,
+               double patience_seconds, Deaths& deaths)
+    : place_{start.rank, std::move(host_of), patience_seconds}, deaths_(deaths) {
+  const int hosts = 1 + *std::max_element(place_.host_of.begin(), place_.host_of.end());
+  if (hosts > 1 && start.transport == "shm")
+    throw UsageError(fmt::format(
+        "transport shm reaches the ranks of one host, and these are on {} hosts: use auto or ucx",
+        hosts));
+  near_ = start.transport != "ucx" && (hosts == 1 || hosts < start.size);
+  far_ = start.transport == "ucx" || hosts > 1;
+  if (near_ && leader() == start.rank) host_ = std::make_shared<ShmHost>(place_, deaths_);
+  if (!far_) return;
+  const std::string iface = find_interface(start.iface.empty() ? address : start.iface).name;
+  if (hosts > 1 && iface == "lo")
+    throw UsageError(fmt::format(
+        "the ranks are on {} hosts, but rank {} would use interface lo, which reaches only "
+        "its own: name another with --iface",
+        hosts, start.rank));
+  for (int lane = 0; lane < kLanes; ++lane) workers_.push_back(std::make_unique<UcxWorker>(iface));
+}
+
+int Wiring::leader() const {
+  const auto& hosts = place_.host_of;
+  return static_cast<int>(std::find(hosts.begin(), hosts.end(), hosts[place_.rank]) -
+                          hosts.begin());
+}
+
+int Wiring::memory_fd() const { return host_ ? host_->fd() : -1; }
+
+std::vector<std::string> Wiring::addresses() const {
+  std::vector<std::string> all;
+  for (const auto& worker : workers_) all.push_back(worker->address());
+  return all;
+}
+
+std::vector<std::unique_ptr<Transport>> Wiring::open_lanes(
+    const std::vector<protocol::Member>& members) {
+  const auto& first = members[leader()];
+  if (near_ && !host_)
+    host_ =
+        std::make_shared<ShmHost>(place_, deaths_, static_cast<int>(first.pid), first.memory_fd);
+  std::vector<std::unique_ptr<Transport>> lanes;
+  for (int lane = 0; lane < kLanes; ++lane) lanes.push_back(open_lane(lane, members));
+  return lanes;
+}
+
+std::unique_ptr<Transport> Wiring::open_lane(int lane,
+                                             const std::vector<protocol::Member>& members) {
+  if (!far_) return open_shm(host_, lane);
+  std::vector<std::string> addresses;  // empty for those that shared memory reaches
+  for (const auto& member : members) {
+    const bool reached = near_ && place_.host_of[member.rank] == place_.host_of[place_.rank];
+    addresses.push_back(reached ? "" : member.addresses.at(lane));
+  }
+  auto far = std::make_unique<UcxTransport>(
+      std::move(workers_[lane]), UcxPlace{place_.rank, place_.host_of, place_.patience_seconds},
+      std::move(addresses), deaths_);
+  if (!near_) return far;
+  const auto doze = [&wire = *far](double seconds) { wire.doze(seconds); };
+  return open_routed(open_shm(host_, lane), std::move(far), doze);
+}
+
+}  // namespace lockstep

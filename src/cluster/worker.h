@@ -1,0 +1,36 @@
+// A worker as the launcher sees it: its process, where it runs, and its output on the way to ours.
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "cluster/child.h"
+#include "cluster/line_printer.h"
+
+namespace lockstep {
+
+struct Worker {
+  Worker(int rank, std::string host, const std::string& prefix,
+         const std::vector<std::string>& argv, const std::vector<std::string>& environment,
+         int key_fd)
+      : rank(rank),
+        host(std::move(host)),
+        child(argv, environment, key_fd),
+        out(STDOUT_FILENO, prefix),
+        err(STDERR_FILENO, prefix) {}
+
+  int rank;
+  std::string host;
+  Child child;
+  LinePrinter out, err;
+  bool out_open = true, err_open = true;
+  bool stopped_by_us = false;  // we had sent it a signal before it ended
+
+  std::string name() const {
+    return fmt::format("rank {} (pid {} on host {})", rank, child.pid(), host);
+  }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,196 @@
+#include "cluster/launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/program.h"
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+Program launcher(int workers, const std::string& act) {
+  return Program({WORKER_FOR_TESTS, "launch", std::to_string(workers), act});
+}
+
+void expect_none_run(const std::vector<int>& pids) {
+  EXPECT_FALSE(pids.empty());
+  for (int pid : pids)
+    EXPECT_TRUE(eventually([&] { return !runs(pid); }, 5)) << "pid " << pid << " still runs";
+}
+
+TEST(Launch, AllGoWell) {
+  Program program = launcher(3, "good");
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  for (const char* line :
+       {"[0] rank 0 of 3 is ready, host 0\n", "[1] rank 1 of 3", "[2] rank 2 of 3"})
+    EXPECT_THAT(program.out(), HasSubstr(line));
+  EXPECT_THAT(program.err(), ContainsRegex("3 workers, [0-9]+ threads? each"));
+  EXPECT_THAT(program.err(), Not(HasSubstr("rank")));
+  expect_none_run(program.pids());
+}
+
+TEST(Launch, OneRankAlone) {
+  Program program = launcher(1, "good");
+  EXPECT_EQ(program.wait(), 0) << program.err();
+}
+
+TEST(Launch, AKilledRankIsNamedWithItsSignal) {
+  Program program = launcher(3, "kill9");
+  const double since = wall_now();
+  EXPECT_EQ(program.wait(), 128 + 9);
+  EXPECT_LT(wall_now() - since, 10);
+  EXPECT_THAT(
+      program.err(),
+      ContainsRegex("rank 1 \\(pid [0-9]+ on host .+\\) died of signal 9 \\(SIGKILL\\); the "
+                    "others ended too"));
+  // Each survivor said who was dead.
+  EXPECT_THAT(program.err(),
+              AllOf(ContainsRegex("\\[0\\] .*rank 1"), ContainsRegex("\\[2\\] .*rank 1")));
+  expect_none_run(program.pids());
+}
+
+TEST(Launch, AnExitStatusIsNamedAndPassedOn) {
+  Program program = launcher(2, "exit3");
+  EXPECT_EQ(program.wait(), 3);
+  EXPECT_THAT(program.err(),
+              ContainsRegex("rank 1 \\(pid [0-9]+ on host .+\\) ended with exit status 3;"));
+}
+
+TEST(Launch, EndingWithoutLeavingIsAFailureToo) {
+  Program program = launcher(2, "exit0");
+  EXPECT_EQ(program.wait(), 1);
+  EXPECT_THAT(program.err(), ContainsRegex("rank 1 .* ended with exit status 0"));
+}
+
+TEST(Launch, WhoThrowsIsNamedNotWhoFollows) {
+  Program program = launcher(4, "throw");
+  EXPECT_EQ(program.wait(), 1);
+  EXPECT_THAT(program.err(), ContainsRegex("lockstep: rank 1 .*this rank was told to throw"));
+}
+
+TEST(Launch, ADeathBeforeJoiningEndsTheOthersSoon) {
+  Program program = launcher(3, "early");
+  const double since = wall_now();
+  EXPECT_EQ(program.wait(), 5);
+  EXPECT_LT(wall_now() - since, 5);
+  EXPECT_THAT(program.err(), ContainsRegex("rank 1 .*ended with exit status 5"));
+}
+
+TEST(Launch, InterruptEndsAll) {
+  for (int signal : {SIGINT, SIGTERM}) {
+    Program program = launcher(2, "hang");
+    ASSERT_TRUE(program.says("is ready", 2));
+    program.send(signal);
+    EXPECT_EQ(program.wait(), 128 + signal);
+    EXPECT_THAT(program.err(), HasSubstr("told to stop by SIG"));
+    expect_none_run(program.pids());
+  }
+}
+
+TEST(Launch, ASecondInterruptKillsAtOnce) {
+  Program program = launcher(2, "stubborn");
+  ASSERT_TRUE(program.says("is ready", 2));
+  program.send(SIGINT);
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(10), 130);
+  expect_none_run(program.pids());
+}
+
+TEST(Launch, SurvivorsThatHangAreStopped) {
+  Program program = launcher(3, "stubborn");
+  ASSERT_TRUE(program.says("is ready", 3));
+  const double since = wall_now();
+  kill(program.pids().at(2), SIGKILL);
+  EXPECT_EQ(program.wait(), 128 + 9);
+  EXPECT_LT(wall_now() - since, 10);
+  EXPECT_THAT(program.err(),
+              ContainsRegex("rank 2 .*died of signal 9 \\(SIGKILL\\); the others were stopped"));
+  expect_none_run(program.pids());
+}
+
+TEST(Launch, NobodyOutlivesAKilledLauncher) {
+  for (const char* act : {"hang", "forever"}) {
+    Program program = launcher(3, act);
+    ASSERT_TRUE(program.says("is ready", 3));
+    program.send(SIGKILL);
+    EXPECT_EQ(program.wait(), 128 + 9);
+    expect_none_run(program.pids());
+  }
+}
+
+TEST(Launch, RanksOfOneHostTalkOverUcxWhenAsked) {
+  Program program({WORKER_FOR_TESTS, "launch-ucx", "3", "kill9"});
+  EXPECT_EQ(program.wait(), 128 + 9);
+  EXPECT_THAT(program.out(), HasSubstr("[2] rank 2 of 3 is ready, host 0"));
+  EXPECT_THAT(program.err(),
+              AllOf(ContainsRegex("\\[0\\] .*rank 1"), ContainsRegex("\\[2\\] .*rank 1")));
+}
+
+TEST(Launch, OtherProgramsRunTooAndTheWorstStatusCounts) {
+  LaunchOptions options;
+  options.workers = 3;
+  options.command = {"sh", "-c", "exit $((RANK * 2))"};
+  Launch launch(options);
+  EXPECT_EQ(launch.wait(), 4);
+  EXPECT_THAT(launch.verdict(), HasSubstr("ended with exit status"));
+}
+
+TEST(Launch, LinesStayWhole) {
+  Program program({WORKER_FOR_TESTS, "launch-sh", "2", "printf 'a\\nb'; printf c >&2"});
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(program.out(), AllOf(HasSubstr("[0] a\n"), HasSubstr("[1] a\n")));
+  EXPECT_THAT(program.out(), AllOf(HasSubstr("[0] b\n"), HasSubstr("[1] b\n")));
+  EXPECT_THAT(program.err(), AllOf(HasSubstr("[0] c\n"), HasSubstr("[1] c\n")));
+}
+
+TEST(Launch, WhatWorkersLeaveBehindIsKilled) {
+  Program program({WORKER_FOR_TESTS, "launch-sh", "1", "sleep 1000 & echo stray $!"});
+  const double since = wall_now();
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_LT(wall_now() - since, 5);
+  const auto at = program.out().find("stray ");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_FALSE(runs(std::stoi(program.out().substr(at + 6))));
+}
+
+TEST(Launch, TheEnvironmentIsPassedOn) {
+  Program program({WORKER_FOR_TESTS, "launch-sh", "2",
+                   "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $OMP_NUM_THREADS $MINE"},
+                  {{"OMP_NUM_THREADS", "7"}, {"MINE", "kept"}, {"RANK", "99"}});
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(program.out(),
+              AllOf(HasSubstr("[0] 0 2 0 2 7 kept\n"), HasSubstr("[1] 1 2 1 2 7 kept\n")));
+  EXPECT_THAT(program.err(), HasSubstr("as OMP_NUM_THREADS says"));
+}
+
+TEST(Launch, StopsWhenTold) {
+  LaunchOptions options;
+  options.command = {"sleep", "1000"};
+  Launch launch(options);
+  launch.stop();
+  EXPECT_EQ(launch.wait(), 128 + SIGTERM);
+}
+
+TEST(Launch, RefusesWhatCannotBe) {
+  LaunchOptions none;
+  none.workers = 0;
+  EXPECT_THAT([&] { Launch{none}; }, ThrowsMessage<UsageError>(HasSubstr("at least 1")));
+  LaunchOptions unknown;
+  unknown.command = {"/nowhere/program"};
+  EXPECT_THAT([&] { Launch{unknown}; },
+              ThrowsMessage<UsageError>(HasSubstr("cannot start /nowhere/program: No such file")));
+  LaunchOptions elsewhere;
+  elsewhere.listen = "203.0.113.1:1";
+  EXPECT_THAT([&] { Launch{elsewhere}; },
+              ThrowsMessage<UsageError>(HasSubstr("cannot listen on 203.0.113.1:1")));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,98 @@
+// Raw connections, to knock on the coordinator's port as a stranger would.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+
+#include "cluster/address.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+
+class RawConnection {
+ public:
+  explicit RawConnection(const Address& to) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(to.port));
+    inet_pton(AF_INET, to.host.c_str(), &address.sin_addr);
+    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  ~RawConnection() { close(fd_); }
+  RawConnection(const RawConnection&) = delete;
+
+  bool connected() const { return connected_; }
+  void say(const std::string& bytes) {
+    (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Did the other end close the connection within so long?
+  bool closed_within(double seconds) {
+    const double deadline = wall_now() + seconds;
+    char bytes[256];
+    for (double left = seconds; left > 0; left = deadline - wall_now()) {
+      pollfd waiting{fd_, POLLIN, 0};
+      if (poll(&waiting, 1, static_cast<int>(left * 1000) + 1) > 0 &&
+          recv(fd_, bytes, sizeof bytes, 0) <= 0)
+        return true;
+    }
+    return false;
+  }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+};
+
+// A server that says what it is told to.
+class RawListener {
+ public:
+  explicit RawListener(std::string host = "127.0.0.1")
+      : host_(std::move(host)), fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    inet_pton(AF_INET, host_.c_str(), &address.sin_addr);
+    bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    listen(fd_, 1);
+  }
+  ~RawListener() {
+    close(fd_);
+    close(peer_);
+  }
+  Address address() const {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    return {host_, ntohs(address.sin_port)};
+  }
+  void accept_one() { peer_ = accept(fd_, nullptr, nullptr); }
+  int peer() const { return peer_; }
+  // Waits for some bytes, then says `bytes`.
+  void answer(const std::string& bytes) {
+    char heard[4096];
+    if (recv(peer_, heard, sizeof heard, 0) > 0)
+      (void)!::send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+ private:
+  std::string host_;
+  int fd_;
+  int peer_ = -1;
+};
+
+// Looks until it is so, at most `seconds`.
+inline bool eventually(const std::function<bool()>& so, double seconds = 10) {
+  const double deadline = wall_now() + seconds;
+  while (!so()) {
+    if (wall_now() > deadline) return false;
+    usleep(2000);
+  }
+  return true;
+}
+
+}  // namespace lockstep
