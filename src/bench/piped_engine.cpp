@@ -1,0 +1,35 @@
+#include "bench/piped_engine.h"
+
+namespace lockstep::bench {
+namespace {
+constexpr double kJoinSeconds = 60;
+constexpr double kAnswerSeconds = 600;
+}  // namespace
+
+PipedEngine::PipedEngine(std::string name, int workers, const std::string& temporary, int interrupt,
+                         const Start& start)
+    : name_(std::move(name)), folder_(temporary), pipes_(folder_.path(), workers, interrupt) {
+  crew_ = start(folder_.path());
+  hear(kJoinSeconds);
+  folder_.remove();
+}
+
+Result PipedEngine::measure(const Work& work) {
+  pipes_.tell_all(to_line(work));
+  return hear(kAnswerSeconds);
+}
+
+Result PipedEngine::hear(double patience_seconds) try {
+  std::vector<Result> results;
+  pipes_.answers().one_from_each(patience_seconds, [&](int, const std::string& line) {
+    results.push_back(result_from(line));
+  });
+  return join(results);
+} catch (const InternalError& e) {
+  const std::string verdict = crew_->verdict();
+  if (pipes_.answers().interrupted()) throw Interrupted();
+  throw InternalError(
+      fmt::format("engine {}: {}{}{}", name_, e.what(), verdict.empty() ? "" : "; ", verdict));
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,44 @@
+// An engine whose ranks are processes of their own, spoken to through pipes.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "bench/engine.h"
+#include "bench/pipes.h"
+
+namespace lockstep::bench {
+
+// The processes of one engine. The destructor ends them and waits for them.
+class Crew {
+ public:
+  virtual ~Crew() = default;
+  // One sentence on why they ended, or "" if they run or nothing is known. Waits a moment for the
+  // news.
+  virtual std::string verdict() = 0;
+};
+
+class PipedEngine : public Engine {
+ public:
+  // Starts the processes, each of which must serve() the folder of pipes it is given.
+  using Start = std::function<std::unique_ptr<Crew>(const std::string& pipe_folder)>;
+
+  // Makes the folder in `temporary`, starts the crew and waits until every worker has joined. By
+  // then all have opened their pipes, so the folder goes: whatever happens later leaves no file
+  // behind.
+  PipedEngine(std::string name, int workers, const std::string& temporary, int interrupt,
+              const Start&);
+
+  const std::string& name() const override { return name_; }
+  Result measure(const Work&) override;
+
+ private:
+  Result hear(double patience_seconds);
+
+  const std::string name_;
+  PrivateFolder folder_;
+  std::unique_ptr<Crew> crew_;
+  BenchPipes pipes_;  // goes first: then an idle worker sees the end and leaves in good order
+};
+
+}  // namespace lockstep::bench

@@ -1,0 +1,27 @@
+#include "cli/environment.h"
+
+#include <cstdlib>
+#include <map>
+
+#include "cluster/address.h"
+
+namespace lockstep {
+
+Environment environment_with(const HostFlags& flags) {
+  std::map<std::string, std::string> given;
+  if (!flags.listen.empty()) given["LOCKSTEP_LISTEN"] = flags.listen;
+  if (!flags.key_file.empty()) given["LOCKSTEP_KEY_FILE"] = flags.key_file;
+  if (!flags.iface.empty()) given["LOCKSTEP_IFACE"] = flags.iface;
+  if (!flags.join.empty()) {
+    const Address address = parse_address(flags.join, "--join");
+    given["MASTER_ADDR"] = address.host;
+    given["MASTER_PORT"] = std::to_string(address.port);
+  }
+  return [given](const std::string& name) -> std::optional<std::string> {
+    if (const auto flag = given.find(name); flag != given.end()) return flag->second;
+    const char* value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+}  // namespace lockstep

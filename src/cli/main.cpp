@@ -1,0 +1,54 @@
+// Picks the command and turns errors into one sentence and an exit status: 0 done, 1 failed, 2
+// wrong usage, 130 stopped by Ctrl-C.
+#include <CLI/CLI.hpp>
+
+#include "bench/lines.h"
+#include "cli/bench_command.h"
+#include "cli/flags.h"
+#include "cli/list_command.h"
+#include "cli/worker_command.h"
+
+namespace lockstep {
+namespace {
+
+int run(std::vector<std::string> arguments) {
+  CLI::App application("Lockstep trains deep networks on many workers and measures how.",
+                       "lockstep");
+  application.require_subcommand(1);
+  application.footer(
+      "\nExamples:\n  lockstep bench allreduce -n 2 -b 4K -e 100M\n  lockstep list collectives");
+  const BenchCommand bench(application);
+  const ListCommand list(application);
+  const WorkerCommand worker(application);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
+    application.parse(arguments);
+  } catch (const CLI::Success& help) {
+    return application.exit(help);
+  } catch (const CLI::RequiredError&) {
+    throw UsageError("what to do? bench allreduce, bench p2p or list collectives: see --help");
+  } catch (const CLI::ParseError& e) {
+    throw UsageError(e.what());
+  }
+  if (worker.chosen()) return worker.run();
+  return bench.chosen() ? bench.run() : list.run();
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  const auto fail = [](const std::exception& e, int status) {
+    fmt::print(stderr, "lockstep: {}\n", e.what());
+    return status;
+  };
+  try {
+    return lockstep::run(lockstep::arguments_of(argc, argv));
+  } catch (const lockstep::UsageError& e) {
+    return fail(e, 2);
+  } catch (const lockstep::bench::Interrupted& e) {
+    return fail(e, 130);
+  } catch (const std::exception& e) {
+    return fail(e, 1);
+  }
+}
