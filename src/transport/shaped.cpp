@@ -33,7 +33,7 @@ std::unique_ptr<WindowView> Shaped::view_of(Window& below) {
   return std::make_unique<View>(below, rank());
 }
 
-Shaped::Shaped(Transport& inner, std::vector<Link> links, Sleep sleep)
+Shaped::Shaped(Transport& inner, const std::vector<Link>& links, Sleep sleep)
     : HeldBack(inner, std::move(sleep)) {
   if (static_cast<int>(links.size()) != inner.size())
     throw UsageError(
@@ -59,7 +59,8 @@ Request Shaped::send(int to, Tag tag, ConstBytes bytes) {
   const double size = static_cast<double>(bytes.size);
   road.free_at = std::max(now(), road.free_at) + size / road.link.bytes_per_second;
   const Request message = inner_.send(to, tag, bytes);
-  auto stamp = std::make_unique<Stamp>(road.free_at + road.link.latency_seconds, tag.key());
+  auto stamp = std::make_unique<Stamp>(
+      Stamp{.seen_at = road.free_at + road.link.latency_seconds, .key = tag.key()});
   const Request request = inner_.send(to, kStamps, bytes_of(*stamp));
   sent_.push_back({message, request, std::move(stamp)});
   return message;

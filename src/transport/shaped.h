@@ -25,7 +25,7 @@ class Shaped : public HeldBack {
  public:
   // links[r]: from this rank to rank r. UsageError unless there is one for each rank, faster than
   // 0.
-  Shaped(Transport& inner, std::vector<Link> links, Sleep sleep);
+  Shaped(Transport& inner, const std::vector<Link>& links, Sleep sleep);
   ~Shaped() override;
 
   [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
