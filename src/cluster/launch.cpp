@@ -131,10 +131,13 @@ class Launch::Parts {
     variables.insert(variables.end(), options_.environment.begin(), options_.environment.end());
     std::optional<InNamespace> inside;
     if (hosts_) inside.emplace(hosts_->host_fd(host));
-    workers_.push_back(
-        std::make_unique<Worker>(rank, hosts_ ? NetnsHosts::address_of(host) : host_name(),
-                                 options_.prefix_output ? fmt::format("[{}] ", rank) : "",
-                                 options_.command, environment_with(variables), key_fd_));
+    LinePrinter::Listener listener;
+    if (options_.on_output)
+      listener = [this, rank](std::string_view line) { options_.on_output(rank, line); };
+    workers_.push_back(std::make_unique<Worker>(
+        rank, hosts_ ? NetnsHosts::address_of(host) : host_name(),
+        options_.prefix_output ? fmt::format("[{}] ", rank) : "", std::move(listener),
+        options_.command, environment_with(variables), key_fd_));
   }
 
   template <class Predicate>

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,8 @@ struct LaunchOptions {
   std::string listen;         // ADDR[:PORT] of the coordinator; empty: 127.0.0.1, a free port
   std::string key_file;       // empty: a fresh random key
   bool prefix_output = true;  // "[3] " before each line
+  // Gets each line of a worker's standard output, which is then not printed. Called in wait().
+  std::function<void(int rank, std::string_view line)> on_output;
   // After a rank failed, the others have so long to end by themselves before SIGTERM, and then up
   // to 2 s before SIGKILL. After stop(): so long from the signal to SIGKILL.
   double grace_seconds = 5;

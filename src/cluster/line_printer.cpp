@@ -55,6 +55,11 @@ bool LinePrinter::read_from(int fd) {
 }
 
 void LinePrinter::print(std::string_view lines) {
+  if (listener_) {
+    for (; !lines.empty(); lines.remove_prefix(lines.find('\n') + 1))
+      listener_(lines.substr(0, lines.find('\n')));
+    return;
+  }
   // One write for all of them, so that lines of ours and of others don't mix.
   std::string text;
   while (!lines.empty()) {

@@ -1,6 +1,8 @@
-// Passes a worker's output on, whole lines at a time, each with its rank before it.
+// Passes a worker's output on, whole lines at a time: to a descriptor, each with its rank before
+// it, or to whoever listens.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -8,8 +10,12 @@ namespace lockstep {
 
 class LinePrinter {
  public:
+  using Listener = std::function<void(std::string_view line)>;
+
   // Writes to descriptor `to`, which stays the caller's.
   LinePrinter(int to, std::string prefix) : to_(to), prefix_(std::move(prefix)) {}
+  // Hands lines to the listener, without their ends.
+  explicit LinePrinter(Listener listener) : listener_(std::move(listener)) {}
 
   // Prints the lines that are complete; of one that grows past 64 KiB, what there is.
   void add(std::string_view bytes);
@@ -22,8 +28,9 @@ class LinePrinter {
  private:
   void print(std::string_view lines);
 
-  int to_;
+  int to_ = -1;
   std::string prefix_;
+  Listener listener_;
   std::string rest_;
 };
 

@@ -12,7 +12,8 @@ add_custom_command(
           ${CMAKE_CURRENT_LIST_DIR}/protocol.thrift
   DEPENDS ${CMAKE_CURRENT_LIST_DIR}/protocol.thrift)
 add_library(lockstep_protocol STATIC ${protocol_sources})
-target_include_directories(lockstep_protocol SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/generated ${protocol_dir})
+target_include_directories(lockstep_protocol SYSTEM
+  PUBLIC $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/generated> $<BUILD_INTERFACE:${protocol_dir}>)
 target_link_libraries(lockstep_protocol PUBLIC PkgConfig::THRIFT PkgConfig::LIBEVENT Threads::Threads)
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_protocol PRIVATE -fsanitize=${LOCKSTEP_SANITIZE})

@@ -12,13 +12,14 @@
 namespace lockstep {
 
 struct Worker {
-  Worker(int rank, std::string host, const std::string& prefix,
+  // `listener`: for its standard output, if anybody listens; else that is printed.
+  Worker(int rank, std::string host, const std::string& prefix, LinePrinter::Listener listener,
          const std::vector<std::string>& argv, const std::vector<std::string>& environment,
          int key_fd)
       : rank(rank),
         host(std::move(host)),
         child(argv, environment, key_fd),
-        out(STDOUT_FILENO, prefix),
+        out(listener ? LinePrinter(std::move(listener)) : LinePrinter(STDOUT_FILENO, prefix)),
         err(STDERR_FILENO, prefix) {}
 
   int rank;

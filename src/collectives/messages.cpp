@@ -4,6 +4,11 @@
 
 namespace lockstep {
 
+std::size_t segment_bytes_if_busy(Values longest, std::size_t most) {
+  if (!longest.is_hollow()) return kSegmentBytes;
+  return std::max(kSegmentBytes, (longest.bytes().size + most - 1) / most);
+}
+
 Messages::Step Messages::send(int to, Values values, Step after) {
   return add(to, true, values, nullptr, after);
 }
@@ -20,12 +25,17 @@ void Messages::finish(Step fold, int ranks) {
   if (fold != kStart) transfers_[fold].finish_ranks = ranks;
 }
 
+void Messages::then(Step step, std::function<void(Slice)> what) {
+  if (step != kStart) transfers_[step].then = std::move(what);
+}
+
 Messages::Step Messages::add(int peer, bool out, Values values, Combine combine, Step after) {
   if (values.count() == 0) return kStart;
   const Step step = static_cast<Step>(transfers_.size());
+  const Tag tag = tag_.format ? tag_ : tag_.with_format(values.format());
   const std::size_t bytes = values.bytes().size;
   const int segments = static_cast<int>((bytes - 1) / segment_bytes_ + 1);
-  transfers_.push_back({values, combine, after, line_to(peer, out), segments});
+  transfers_.push_back({values, combine, tag, after, line_to(peer, out), segments});
 
   Line& line = lines_[transfers_[step].line];
   (line.head == kStart ? line.head : transfers_[line.tail].next) = step;
@@ -50,8 +60,8 @@ int Messages::line_to(int peer, bool out) {
 }
 
 // Segments of equal length, so that ranks that disagree about the length find out early.
-Values Messages::segment(const Transfer& transfer, int number) const {
-  return transfer.values.part(chunk(transfer.values.count(), transfer.segments, number));
+Slice Messages::segment(const Transfer& transfer, int number) {
+  return chunk(transfer.values.count(), transfer.segments, number);
 }
 
 void Messages::run() {
@@ -79,16 +89,15 @@ void Messages::run() {
 
 // Whatever may start on this line, starts.
 void Messages::post(Line& line) {
-  while (line.head != kStart && line.posted - line.ended < kOpenSegments) {
+  while (line.head != kStart && line.posted - line.ended < open_segments_) {
     Transfer& transfer = transfers_[line.head];
     const int ready =
         transfer.after == kStart ? transfer.segments : transfers_[transfer.after].ended;
     if (transfer.posted == ready) return;
-    const Values part = segment(transfer, transfer.posted);
-    const Tag tag = tag_.format ? tag_ : tag_.with_format(part.format());
-    const Request request = line.out
-                                ? transport_.send(line.peer, tag, part.bytes())
-                                : transport_.recv(line.peer, tag, part.bytes(), transfer.combine);
+    const Values part = transfer.values.part(segment(transfer, transfer.posted));
+    const Request request =
+        line.out ? transport_.send(line.peer, transfer.tag, part.bytes())
+                 : transport_.recv(line.peer, transfer.tag, part.bytes(), transfer.combine);
     line.at(line.posted) = {request, line.head, transfer.posted};
     if (line.posted++ == line.ended) wait_for(line);
     if (++transfer.posted == transfer.segments) line.head = transfer.next;
@@ -100,13 +109,13 @@ void Messages::wait_for(Line& line) {
   oldest_line_.push_back(static_cast<int>(&line - lines_.data()));
 }
 
-TransportError Messages::wrong_size(int peer, std::size_t bytes, Values expected) const {
+TransportError Messages::wrong_size(int peer, Tag tag, std::size_t bytes, Values expected) const {
   const int from = transport_.job_rank(peer);
   return {TransportError::Kind::mismatch, from,
           fmt::format("rank {} sent {} bytes where rank {} expected {} ({} {}): do all ranks call "
                       "with the same size?",
                       from, bytes, transport_.job_rank(transport_.rank()), expected.bytes().size,
-                      name_of(tag_.purpose), tag_.number)};
+                      name_of(tag.purpose), tag.number)};
 }
 
 // The oldest segment of this line is through.
@@ -114,9 +123,12 @@ void Messages::end(Line& line, const Arrival& arrival) {
   const Posted through = line.at(line.ended++);
   if (line.posted != line.ended) wait_for(line);
   Transfer& transfer = transfers_[through.step];
-  const Values part = segment(transfer, through.segment);
-  if (arrival.bytes != part.bytes().size) throw wrong_size(line.peer, arrival.bytes, part);
+  const Slice where = segment(transfer, through.segment);
+  const Values part = transfer.values.part(where);
+  if (arrival.bytes != part.bytes().size)
+    throw wrong_size(line.peer, transfer.tag, arrival.bytes, part);
   if (transfer.finish_ranks > 0) lockstep::finish(part, transfer.finish_ranks);
+  if (transfer.then) transfer.then(where);
   ++transfer.ended;
 
   post(line);

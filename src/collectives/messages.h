@@ -7,6 +7,7 @@
 // and a program without circles cannot lock up. Empty transfers send no message.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/values.h"
@@ -16,6 +17,10 @@ namespace lockstep {
 
 // Long enough to hide the cost of a message, short enough to fill a pipeline.
 inline constexpr std::size_t kSegmentBytes = 1024 * 1024;
+
+// For programs that keep every line busy whatever the segments: transfers as long as `longest` go
+// in at most `most` segments if they are hollow, since a simulator pays for each message.
+std::size_t segment_bytes_if_busy(Values longest, std::size_t most = 1);
 
 class Messages {
  public:
@@ -28,6 +33,12 @@ class Messages {
   Messages(Transport& transport, Tag tag, std::size_t segment_bytes = kSegmentBytes)
       : transport_(transport), tag_(tag), segment_bytes_(segment_bytes) {}
 
+  // At most so many segments with one peer in one direction at once, 1 to 8. A simulator's cost
+  // grows with the square of what is under way.
+  void open_at_once(unsigned segments) { open_segments_ = segments; }
+  // Transfers named from here on go under this tag.
+  void under(Tag tag) { tag_ = tag; }
+
   // Each waits, segment by segment, for the step `after`, which is on the same elements. That is
   // how sums get their order, and how memory being sent is kept from being overwritten.
   Step send(int to, Values, Step after = kStart);
@@ -35,6 +46,9 @@ class Messages {
   Step fold(int from, Values into, Step after = kStart);  // combines
   // With this fold the values are the total over `ranks` ranks: see lockstep::finish().
   void finish(Step fold, int ranks);
+  // What else is done with each segment (elements of the step's own values, from 0) once it is
+  // through, before any step that comes after goes on with it.
+  void then(Step, std::function<void(Slice)>);
 
   // Runs the program and forgets it. TransportError if a peer is gone or late, or if its messages
   // have another size or type than expected here; no request stays open then either.
@@ -62,27 +76,30 @@ class Messages {
   struct Transfer {
     Values values;
     Combine combine;
+    Tag tag;
     Step after;
     int line;
     int segments;
     int posted = 0, ended = 0;
     int finish_ranks = 0;
+    std::function<void(Slice)> then = nullptr;
     Step next = kStart;                                    // on the line
     Step first_follower = kStart, next_follower = kStart;  // after this one; after the same one
   };
 
   Step add(int peer, bool out, Values, Combine, Step after);
   int line_to(int peer, bool out);
-  Values segment(const Transfer&, int) const;
+  static Slice segment(const Transfer&, int);
   void post(Line&);
   void wait_for(Line&);
   void end(Line&, const Arrival&);
-  TransportError wrong_size(int peer, std::size_t bytes, Values expected) const;
+  TransportError wrong_size(int peer, Tag, std::size_t bytes, Values expected) const;
   void cancel_all();
 
   Transport& transport_;
-  const Tag tag_;
+  Tag tag_;
   const std::size_t segment_bytes_;
+  unsigned open_segments_ = kOpenSegments;
   std::vector<Transfer> transfers_;
   std::vector<Line> lines_;
   // The oldest open request of each line that has one, and whose it is. Only these are waited for.

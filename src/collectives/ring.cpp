@@ -13,7 +13,7 @@ void ring_all_reduce(Transport& transport, Tag tag, Values values) {
   const int m = transport.size(), r = transport.rank();
   const int next = ring_next(r, m), previous = ring_previous(r, m);
   const auto chunk_at = [&](int c) { return values.part(chunk(values.count(), m, (c + m) % m)); };
-  Messages messages(transport, tag);
+  Messages messages(transport, tag, segment_bytes_if_busy(chunk_at(0)));
 
   std::vector<Messages::Step> sent(m);
   auto sum = Messages::kStart;

@@ -10,7 +10,7 @@ namespace lockstep {
 void round_robin_all_reduce(Transport& transport, Tag tag, Values values) {
   const int m = transport.size(), r = transport.rank();
   const auto chunk_of = [&](int rank) { return values.part(chunk(values.count(), m, rank)); };
-  Messages messages(transport, tag);
+  Messages messages(transport, tag, segment_bytes_if_busy(chunk_of(0)));
   std::vector<Messages::Step> sent(m, Messages::kStart);
   auto sum = Messages::kStart;
   for (int s = 1; s < m; ++s) {

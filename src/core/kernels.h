@@ -1,7 +1,9 @@
 // The loops over numbers, compiled once per instruction set and chosen when the program starts.
-// All sets give the same bits: each element is one IEEE operation and contraction is off.
+// All sets give the same bits: contraction is off, so each element is the IEEE operations written
+// down.
 #pragma once
 
+#include "core/sgd_kernel.h"
 #include "core/values.h"
 
 namespace lockstep {
@@ -16,6 +18,8 @@ struct Kernels {
   Combine add[6], min[6], max[6];                    // by Type
   FoldEverywhere add_everywhere[6][kMostFused + 1];  // by Type and number of buffers, from 2
   void (*scale[6])(void* v, std::size_t count, double factor);
+  bool (*finite)(const float* v, std::size_t count);  // neither NaN nor infinity among them
+  SgdKernel sgd;
 };
 
 // The widest set this processor has.

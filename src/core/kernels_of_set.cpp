@@ -1,4 +1,4 @@
-// Compiled once per instruction set, with LOCKSTEP_SET naming it (src/core/CMakeLists.txt).
+// Compiled once per instruction set, with LOCKSTEP_SET naming it (kernels.cmake).
 // fp16 and bf16 are widened to fp32, joined, and rounded to nearest even.
 #include <bit>
 #include <cstdint>
@@ -77,6 +77,16 @@ void multiply(void* values, std::size_t count, double factor) {
   for (std::size_t i = 0; i < count; ++i) v[i] = times(v[i], factor);
 }
 
+// The largest magnitude, as bits: from the exponent of all ones on they are not finite.
+bool all_finite(const float* v, std::size_t count) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t magnitude = std::bit_cast<std::int32_t>(v[i]) & 0x7fffffff;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest < 0x7f800000;
+}
+
 template <class T, int kBuffers, bool kScaled>
 void add_to_all(std::byte* const* buffers, std::size_t bytes, double factor) {
   T* at[kBuffers];
@@ -116,6 +126,14 @@ constexpr void fill(Combine (&row)[6]) {
   row[5] = fold<std::int64_t, Join>;
 }
 
+}  // namespace
+
+#define LOCKSTEP_JOIN_(a, b) a##b
+#define LOCKSTEP_JOIN(a, b) LOCKSTEP_JOIN_(a, b)
+void LOCKSTEP_JOIN(sgd_, LOCKSTEP_SET)(const SgdRule&, float*, float*, float*, std::size_t);
+
+namespace {
+
 constexpr Kernels make() {
   Kernels k{};
 #define LOCKSTEP_TEXT_(x) #x
@@ -136,14 +154,14 @@ constexpr Kernels make() {
   k.scale[3] = multiply<Bf16>;
   k.scale[4] = multiply<std::int32_t>;
   k.scale[5] = multiply<std::int64_t>;
+  k.finite = all_finite;
+  k.sgd = LOCKSTEP_JOIN(sgd_, LOCKSTEP_SET);
   return k;
 }
 
 }  // namespace
 
-#define LOCKSTEP_NAME_(set) kernels_##set
-#define LOCKSTEP_NAME(set) LOCKSTEP_NAME_(set)
-extern const Kernels LOCKSTEP_NAME(LOCKSTEP_SET);
-const Kernels LOCKSTEP_NAME(LOCKSTEP_SET) = make();
+extern const Kernels LOCKSTEP_JOIN(kernels_, LOCKSTEP_SET);
+const Kernels LOCKSTEP_JOIN(kernels_, LOCKSTEP_SET) = make();
 
 }  // namespace lockstep

@@ -26,6 +26,14 @@ std::size_t end_of_key(std::string_view part) {
   return equals < part.find(':') ? equals : std::string_view::npos;
 }
 
+std::vector<std::string_view> keys_in(std::string_view defaults) {
+  std::vector<std::string_view> keys;
+  for (std::string_view part : cut_at_commas(defaults))
+    if (const std::size_t equals = end_of_key(part); equals != std::string_view::npos)
+      keys.push_back(part.substr(0, equals));
+  return keys;
+}
+
 }  // namespace
 
 std::string_view Options::name_in(std::string_view text) { return text.substr(0, text.find(':')); }
@@ -54,8 +62,20 @@ Options::Options(std::string_view text, std::span<const std::string_view> keys)
   }
 }
 
+Options Options::with_defaults(std::string_view text, std::string_view defaults) {
+  const auto keys = keys_in(defaults);
+  Options options(text, keys);
+  if (!keys.empty())
+    options.values_.merge(Options(fmt::format("{}:{}", options.name_, defaults), keys).values_);
+  return options;
+}
+
+bool Options::takes(std::string_view key) const {
+  return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+}
+
 bool Options::has(std::string_view key) const {
-  if (std::find(keys_.begin(), keys_.end(), key) == keys_.end())
+  if (!takes(key))
     throw InternalError(fmt::format("'{}' asks for key '{}', which it does not list", name_, key));
   return values_.contains(key);
 }
@@ -75,7 +95,7 @@ T Options::get(std::string_view key, std::optional<T> otherwise,
 }
 
 std::string Options::text(std::string_view key, std::optional<std::string> otherwise) const {
-  return get<std::string>(key, otherwise,
+  return get<std::string>(key, std::move(otherwise),
                           [](std::string_view value) { return std::string(value); });
 }
 std::int64_t Options::integer(std::string_view key, std::optional<std::int64_t> otherwise) const {
@@ -95,6 +115,13 @@ double Options::seconds(std::string_view key, std::optional<double> otherwise) c
 }
 double Options::bytes_per_second(std::string_view key, std::optional<double> otherwise) const {
   return get(key, otherwise, parse_rate);
+}
+
+std::size_t Options::choice(std::string_view key, std::span<const std::string_view> names) const {
+  const std::string value = text(key);
+  const auto found = std::find(names.begin(), names.end(), value);
+  if (found == names.end()) throw_unknown(fmt::format("{} of '{}'", key, name_), value, names);
+  return found - names.begin();
 }
 
 std::vector<std::string> Options::list(std::string_view key) const {

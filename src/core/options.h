@@ -20,8 +20,11 @@ class Options {
   static std::string_view name_in(std::string_view text);
   // An unknown key is an error that lists `keys` and the nearest match.
   Options(std::string_view text, std::span<const std::string_view> keys);
+  // The keys and what they are if not given, in one: "lr=0.01,momentum=0". has() is true of all.
+  static Options with_defaults(std::string_view text, std::string_view defaults);
 
   const std::string& name() const { return name_; }
+  bool takes(std::string_view key) const;  // is it one of the keys?
   bool has(std::string_view key) const;
 
   // The value of `key`, else `otherwise`; without either, an error asks for it. REQUIRES: one of
@@ -33,6 +36,8 @@ class Options {
   std::uint64_t size(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
   double seconds(std::string_view key, std::optional<double> otherwise = {}) const;
   double bytes_per_second(std::string_view key, std::optional<double> otherwise = {}) const;
+  // Which of `names` the value is; an error lists them.
+  std::size_t choice(std::string_view key, std::span<const std::string_view> names) const;
   // The value cut at its commas; none: empty.
   std::vector<std::string> list(std::string_view key) const;
 

@@ -6,20 +6,16 @@
 #include "core/error.h"
 
 namespace lockstep {
-namespace {
 
-// SplitMix64's finaliser: neighbouring inputs give unrelated outputs.
-std::uint64_t mix(std::uint64_t x) {
+std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
 
-}  // namespace
-
 Rng::Rng(std::uint64_t seed, int rank, std::uint64_t purpose)
-    : engine_(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(rank)) ^ purpose)) {}
+    : engine_(mixed(mixed(mixed(seed) ^ static_cast<std::uint64_t>(rank)) ^ purpose)) {}
 
 // Written out rather than taken from <random>, whose distributions differ between libraries.
 double Rng::uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }

@@ -9,6 +9,10 @@
 
 namespace lockstep {
 
+// SplitMix64's finaliser: neighbouring inputs give unrelated outputs. Random numbers by index,
+// without a stream.
+std::uint64_t mixed(std::uint64_t);
+
 class Rng {
  public:
   using result_type = std::uint64_t;

@@ -36,6 +36,8 @@ class Values {
 
   Bytes bytes() const { return {data_, count_ * size_of(type_)}; }
   Values part(Slice) const;
+  // The same numbers, to be joined by another operator.
+  Values as(Op op) const { return {data_, count_, type_, op}; }
 
   // The kernel that folds another rank's values into these (for `mean`: adds; scale at the end).
   Combine combine() const;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "core/zero_pages.h"
 #include "transport/failure.h"
 
 namespace lockstep {
@@ -30,7 +31,7 @@ class LoopbackWindow final : public Window {
         meeting_(std::move(meeting)),
         index_(index_of(who.rank())) {
     for (const int m : members_) reaches_all_ &= near(m);
-    meeting_->memory[index_] = {memory_.data(), memory_.size()};
+    meeting_->memory[index_] = memory_.bytes();
   }
 
   ~LoopbackWindow() override {
@@ -82,7 +83,7 @@ class LoopbackWindow final : public Window {
   Transport& who_;
   const int lane_;
   const std::vector<int> members_;
-  std::vector<std::byte> memory_;
+  const ZeroPages memory_;
   const std::shared_ptr<LoopbackMeeting> meeting_;
   const std::size_t index_;
   std::vector<Words> words_;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/zero_pages.h"
 #include "transport/transport.h"
 
 namespace lockstep {
@@ -17,7 +18,7 @@ class PrivateWindows::PrivateWindow final : public Window {
 
   std::span<const int> members() const override { return members_; }
   bool reaches_all() const override { return members_.size() == 1; }
-  Bytes mine() const override { return {const_cast<std::byte*>(memory_.data()), memory_.size()}; }
+  Bytes mine() const override { return memory_.bytes(); }
   Bytes of(int rank) const override { return rank == rank_ ? mine() : Bytes{}; }
   Words said(int) const override { return words_; }
 
@@ -30,7 +31,7 @@ class PrivateWindows::PrivateWindow final : public Window {
 
  private:
   PrivateWindows& all_;
-  std::vector<std::byte> memory_;
+  const ZeroPages memory_;
   const std::vector<int> members_;
   const int rank_;
   Words words_{};

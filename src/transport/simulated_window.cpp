@@ -1,28 +1,13 @@
 #include "transport/simulated_window.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 
+#include "core/zero_pages.h"
 #include "transport/failure.h"
 #include "transport/simulated_transport.h"
 
 namespace lockstep {
-namespace {
-
-struct Free {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-using Memory = std::unique_ptr<std::byte, Free>;
-
-Memory zeroed(std::size_t bytes) {  // calloc: pages that nobody touches cost nothing
-  Memory memory(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(bytes, 1), 1)));
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
 
 // What the members of one window share, until the last of them has closed it.
 struct SimulatedMeeting {
@@ -32,7 +17,7 @@ struct SimulatedMeeting {
     words[1].resize(members);
   }
 
-  std::vector<Memory> owned;
+  std::vector<std::unique_ptr<ZeroPages>> owned;
   std::vector<Bytes> memory;
   std::vector<SimulatedTransport*> who;
   std::vector<std::uint64_t> arrivals;  // how many rounds each member came to
@@ -50,8 +35,9 @@ class SimulatedWindow final : public Window {
         meeting_(std::move(meeting)),
         index_(index_of(who.rank())) {
     for (const int m : members_) reaches_all_ &= near(m);
-    if (!who.world().cluster.hollow_windows) meeting_->owned[index_] = zeroed(bytes);
-    meeting_->memory[index_] = {meeting_->owned[index_].get(), bytes};
+    Bytes& memory = meeting_->memory[index_] = {nullptr, bytes};
+    if (!who.world().cluster.hollow_windows)
+      memory = (meeting_->owned[index_] = std::make_unique<ZeroPages>(bytes))->bytes();
     meeting_->who[index_] = &who;
     all_.open_[&who_].push_back(this);
   }

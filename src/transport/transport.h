@@ -84,9 +84,9 @@ class Transport {
   // Ranks known to be dead (not: left in good order), ascending.
   virtual std::vector<int> dead_peers() = 0;
 
-  // Memory of `bytes` bytes, zeroed, that those `members` on my host can map; collective over
-  // members (ranks of this transport, ascending, me among them; empty: all). Sizes may differ by
-  // rank.
+  // Memory of `bytes` bytes, zeroed and aligned to 64, that those `members` on my host can map;
+  // collective over members (ranks of this transport, ascending, me among them; empty: all). Sizes
+  // may differ by rank.
   virtual std::unique_ptr<Window> open_window(std::size_t bytes,
                                               std::span<const int> members = {}) = 0;
   // The open window that holds this address, or nullptr.

@@ -157,5 +157,46 @@ TEST(Kernels, MinAndMax) {
   EXPECT_EQ(through_all(&Kernels::min, Type::fp16, Half(0x3c00), Half(0xbc00)), 0xbc00);
 }
 
+TEST(Kernels, SgdGivesTheSameBitsInEverySet) {
+  const Kernels* sets[3];
+  const std::size_t n = kernel_sets(sets);
+  Rng random(2, 0, purpose_of("sgd"));
+  std::vector<float> w(kCount), g(kCount), m(kCount);
+  for (auto* v : {&w, &g, &m})
+    for (float& x : *v) x = static_cast<float>(random.normal());
+  for (float decay : {0.0f, 0.01f})
+    for (float look_ahead : {0.0f, 0.9f})
+      for (bool momentum : {false, true}) {
+        const SgdRule rule{-0.1f, decay, 0.9f, 0.7f, look_ahead};
+        std::vector<float> expected_w, expected_m;
+        for (std::size_t s = 0; s < n; ++s) {
+          auto ws = w, gs = g, ms = m;
+          sets[s]->sgd(rule, ws.data(), gs.data(), momentum ? ms.data() : nullptr, kCount);
+          if (s == 0) expected_w = ws, expected_m = ms;
+          EXPECT_EQ(ws, expected_w) << sets[s]->instruction_set;
+          EXPECT_EQ(ms, expected_m) << sets[s]->instruction_set;
+          EXPECT_EQ(gs, std::vector<float>(kCount)) << "consumed gradients are zero";
+        }
+      }
+}
+
+TEST(Kernels, FiniteFindsOneBadNumberAnywhere) {
+  const Kernels* sets[3];
+  const std::size_t n = kernel_sets(sets);
+  for (std::size_t s = 0; s < n; ++s) {
+    std::vector<float> v(67, std::numeric_limits<float>::max());
+    EXPECT_TRUE(sets[s]->finite(v.data(), v.size()));
+    for (float& x : v) {
+      for (float bad :
+           {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+            std::numeric_limits<float>::quiet_NaN()}) {
+        x = bad;
+        EXPECT_FALSE(sets[s]->finite(v.data(), v.size())) << sets[s]->instruction_set;
+      }
+      x = -0.0f;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

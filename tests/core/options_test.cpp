@@ -36,6 +36,29 @@ TEST(Options, TypedValuesAndDefaults) {
   EXPECT_TRUE(o.list("slow").empty());
 }
 
+TEST(Options, DefaultsInTheSameSyntaxAreTheKeys) {
+  const auto o = Options::with_defaults("step:factor=0.5", "every=30,factor=0.1,at=,by=a:b=1,2");
+  EXPECT_EQ(o.number("factor"), 0.5);
+  EXPECT_EQ(o.integer("every"), 30);
+  EXPECT_EQ(o.text("at"), "");
+  EXPECT_EQ(o.text("by"), "a:b=1,2");
+  EXPECT_TRUE(o.takes("every"));
+  EXPECT_FALSE(o.takes("b"));
+  EXPECT_THROW(Options::with_defaults("step:b=1", "every=30"), UsageError);
+  EXPECT_THROW(Options::with_defaults("constant:b=1", ""), UsageError);
+}
+
+TEST(Options, AChoiceIsOneOfItsNames) {
+  const std::string_view names[] = {"star", "tree"};
+  EXPECT_EQ(Options("sim:topology=tree", kKeys).choice("topology", names), 1u);
+  try {
+    Options("sim:topology=tre", kKeys).choice("topology", names);
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("unknown topology of 'sim' 'tre': did you mean 'tree'?"));
+  }
+}
+
 TEST(Options, ANameAlone) {
   EXPECT_EQ(Options("ring", {}).name(), "ring");
   EXPECT_EQ(Options::name_in("sim:hosts=4"), "sim");

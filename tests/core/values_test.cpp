@@ -73,6 +73,14 @@ TEST(Values, PartsAreViews) {
   EXPECT_THROW(part.part({2, 2}), InternalError);
 }
 
+TEST(Values, AsAnotherOperatorTheyAreTheSameNumbers) {
+  float v[2] = {2, 4};
+  const Values mean = Values(v, 2, Type::fp32).as(Op::mean);
+  EXPECT_EQ(mean.op(), Op::mean);
+  finish(mean, 2);
+  EXPECT_THAT(v, ElementsAre(1, 2));
+}
+
 TEST(Values, HollowOnesPassThroughEverything) {
   const Values hollow = Values::hollow(std::size_t(1) << 40, Type::fp32, Op::mean);
   EXPECT_TRUE(hollow.is_hollow());

@@ -10,6 +10,7 @@ TEST_P(WindowContract, WindowsAreSeenByPeersAfterAMeeting) {
   run(4, [](Rank& r) {
     const auto window = r.peers.open_window(1 << 20);
     if (!window->reaches_all()) return;  // ranks on different hosts
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(window->mine().data) % 64, 0u);
     auto* mine = reinterpret_cast<int*>(window->mine().data);
     EXPECT_EQ(mine[1000], 0);
     for (int round = 1; round < 50; ++round) {
