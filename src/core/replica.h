@@ -1,0 +1,33 @@
+// What a strategy sees of a network: its weights and gradients as flat runs of numbers, and its
+// optimiser. Implementations: replica/torch_replica.h (LibTorch), replica/sized_replica.h (hollow:
+// sizes and no data), and toy ones in tests. One rank's own; belongs to that rank's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "core/values.h"
+
+namespace lockstep {
+
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  // fp32, every parameter once, one after the other, in the same order on all ranks. The memory is
+  // the replica's and stays in place; on one host it lies in windows that peers map. Either both
+  // are hollow or none.
+  virtual Values weights() = 0;
+  // After backward: the gradient of the mean loss over this rank's own samples (zeros if it had
+  // none).
+  virtual Values gradients() = 0;
+
+  // The optimiser's rule of step `step` (from 0: learning rate, bias corrections) on `part`: reads
+  // gradients(), writes weights() and the optimiser's own state. The gradients of `part` are
+  // consumed: what they hold afterwards is not specified, and who wants to write there asks for
+  // gradients() anew. Each element at most once a step.
+  virtual void apply_gradients(std::uint64_t step, Slice part) = 0;
+
+  void apply_gradients(std::uint64_t step) { apply_gradients(step, {0, weights().count()}); }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// The mean over the workers, in which every sample counts once.
+#pragma once
+
+#include "strategies/strategy.h"
+
+namespace lockstep {
+
+// Two in turn: a rank that is a step ahead is not mistaken. (A tag for each step would leave each
+// transport a queue for each.)
+inline Tag tag_of(Purpose purpose, const Step& step) {
+  return {purpose, static_cast<std::uint32_t>(step.number % 2)};
+}
+
+// What each worker's numbers count for in a mean: its samples, over the workers' mean number of
+// them. Exactly 1 where all have the same, so that nothing is scaled. Where nobody has any: 1 each.
+std::vector<double> shares_of(std::span<const std::size_t> samples);
+
+// The mean as factors of the numbers of all ranks: share / workers, and 0 for servers.
+std::vector<double> mean_factors(std::span<const std::size_t> samples, int ranks);
+// The factors of "what rank `who` has".
+std::vector<double> only(int who, int ranks);
+
+// On return all workers hold the mean, the same bits. Collective over the workers, which are all
+// ranks of the crew.
+void average(const Crew&, Tag, Values, std::span<const std::size_t> samples);
+// Bytes that `rank` sends in that.
+std::uint64_t average_bytes(const Crew&, int rank, std::size_t count);
+
+}  // namespace lockstep

@@ -1,0 +1,80 @@
+// Local SGD: every worker steps with its own gradient; every `period` steps the weights are
+// averaged: w <- (1/m) sum_j w_j (Stich: Local SGD converges fast and communicates little, 2019).
+// Post-local SGD averages after every step before epoch `from_epoch` (Lin et al.: Don't use large
+// mini-batches, use local SGD, 2020). A worker's weights count by its samples since the last
+// average. Optimiser state stays each worker's own.
+#include <algorithm>
+#include <sstream>
+
+#include "strategies/average.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+class LocalSgd final : public Strategy {
+ public:
+  LocalSgd(const Crew& crew, std::uint64_t period, int from_epoch)
+      : Strategy(crew), period_(period), from_epoch_(from_epoch), since_(crew.workers) {}
+
+  void update(Replica& replica, const Step& step) override {
+    since_ = since_average(step);
+    next_ = step.number + 1;
+    replica.apply_gradients(step.number);
+    averaged_ = averages(step);
+    if (averaged_) average(crew_, tag_of(Purpose::weights, step), replica.weights(), since_);
+  }
+
+  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
+    const auto own = only(rank, crew_.workers);
+    if (!averages(step)) return {{{0, count}, own, own}};
+    return {{{0, count}, own, mean_factors(since_average(step), crew_.workers)}};
+  }
+  std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
+    return averages(step) ? average_bytes(crew_, rank, count) : 0;
+  }
+
+  std::string state() const override {
+    return fmt::format("{} {} {}", next_, averaged_ ? 1 : 0, fmt::join(since_, " "));
+  }
+  void restore(const std::string& state) override {
+    std::istringstream in(state);
+    in >> next_ >> averaged_;
+    for (std::size_t& samples : since_) in >> samples;
+    if (!in) throw UsageError("the saved state of local-sgd is damaged or of other workers");
+  }
+
+ private:
+  bool averages(const Step& step) const {
+    return step.epoch < from_epoch_ || (step.number + 1) % period_ == 0;
+  }
+
+  // Samples of each worker since the last average, those of this step among them.
+  std::vector<std::size_t> since_average(const Step& step) const {
+    if (step.number < next_) return since_;
+    std::vector<std::size_t> since(step.samples.begin(), step.samples.end());
+    if (!averaged_)
+      std::transform(since.begin(), since.end(), since_.begin(), since.begin(), std::plus<>());
+    return since;
+  }
+
+  const std::uint64_t period_;
+  const int from_epoch_;
+  // As the last step left them: kept until the next, for flows() of the step just taken.
+  std::uint64_t next_ = 0;
+  bool averaged_ = true;
+  std::vector<std::size_t> since_;
+};
+
+}  // namespace
+
+StrategyMaker local_sgd(const Options& options) {
+  const std::int64_t period = options.integer("period"), from = options.integer("from_epoch");
+  if (period < 1) throw UsageError(fmt::format("period of 'local-sgd' is {}: at least 1", period));
+  if (from < 0) throw UsageError(fmt::format("from_epoch of 'local-sgd' is {}: at least 0", from));
+  return [=](const Crew& crew) {
+    return std::make_unique<LocalSgd>(crew, period, static_cast<int>(from));
+  };
+}
+
+}  // namespace lockstep

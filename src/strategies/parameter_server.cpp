@@ -1,0 +1,131 @@
+// Bulk-synchronous parameter server (Valiant: A bridging model for parallel computation, 1990; Li
+// et al.: Scaling distributed machine learning with the parameter server, 2014). The parameters are
+// cut into as many shards as there are servers. In every step each worker pushes the shards of its
+// gradient to their servers; a server adds them up in the order of ranks, takes one step with the
+// mean, and the workers pull the new weights.
+//
+// Dedicated servers sum as `master-worker` does (0, 1, …), co-located ones as `round-robin` (own,
+// then r-1, r-2, …), and give the same bits. A worker sends N elements, server k sends m|s_k|;
+// co-located, worker k sends N - |s_k| + (m-1)|s_k|: with a shard each, round-robin's 2N(m-1)/m.
+#include <algorithm>
+
+#include "collectives/messages.h"
+#include "strategies/average.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+// Pieces of a shard on its way to a dedicated server where a simulator pays for each, and for all
+// pairs under way: one at once with each worker, and the first come back while the last are still
+// to go.
+std::size_t pieces_if_hollow(int workers) {
+  return std::clamp<std::size_t>(1024 / static_cast<std::size_t>(workers), 4, 16);
+}
+
+class ParameterServer final : public Strategy {
+ public:
+  using Strategy::Strategy;
+
+  void update(Replica& replica, const Step& step) override {
+    const double share = shares_of(step.samples)[crew_.rank.rank()];
+    if (share != 1) scale(replica.gradients(), share);
+    exchange(replica, step);
+  }
+  void serve(Replica& replica, const StepAt& step_at, std::uint64_t first,
+             std::uint64_t end) override {
+    for (std::uint64_t t = first; t < end; ++t) exchange(replica, step_at(t));
+  }
+
+  // All workers have the same weights.
+  void read_model(Replica& replica, Values model) override {
+    copy(model.bytes(), replica.weights().bytes());
+  }
+
+  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
+    std::vector<Flow> flows;
+    for (int k = 0; k < crew_.servers; ++k) {
+      const int server = crew_.rank_of_server(k);
+      const bool has_it = rank < crew_.workers || rank == server;
+      flows.push_back({shard(k, count), {}, only(has_it ? server : rank, crew_.ranks())});
+      if (rank == server) flows.back().gradients = mean_factors(step.samples, crew_.workers);
+    }
+    return flows;
+  }
+
+  std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
+    const std::size_t own = shard_at(rank, count).count;
+    const std::size_t pushed = rank < crew_.workers ? count - own : 0;
+    const std::size_t pulled = own * (crew_.workers - (crew_.colocated ? 1 : 0));
+    return (pushed + pulled) * sizeof(float);
+  }
+
+ private:
+  Slice shard(int k, std::size_t count) const { return chunk(count, crew_.servers, k); }
+  // The shard that this rank serves; empty if it serves none.
+  Slice shard_at(int rank, std::size_t count) const {
+    const int k = crew_.colocated ? rank : rank - crew_.workers;
+    return k >= 0 && k < crew_.servers ? shard(k, count) : Slice{};
+  }
+
+  // Push, sum, step and pull of one step, piece by piece: a piece of a shard is on its way back
+  // while the next still arrives. A rank does the part of a worker, of a server, or both.
+  void exchange(Replica& replica, const Step& step) {
+    const Values gradients = replica.gradients().as(Op::mean), weights = replica.weights();
+    const Slice own = shard_at(crew_.rank.rank(), weights.count());
+    if (crew_.ranks() == 1) return replica.apply_gradients(step.number);
+
+    // Pushes and pulls share the lines of co-located servers, and overlap on those of others.
+    const std::size_t segment_bytes =
+        segment_bytes_if_busy(gradients.part(shard(0, weights.count())),
+                              crew_.colocated ? 1 : pieces_if_hollow(crew_.workers));
+    Messages messages(crew_.rank.peers, tag_of(Purpose::gradients, step), segment_bytes);
+    if (gradients.is_hollow()) messages.open_at_once(1);
+    for_each_server([&](int server, Slice part) { messages.send(server, gradients.part(part)); },
+                    weights.count());
+    auto sum = Messages::kStart;
+    for_each_worker([&](int worker) {
+      const bool first = sum == Messages::kStart && !crew_.works();
+      sum = first ? messages.take(worker, gradients.part(own))
+                  : messages.fold(worker, gradients.part(own), sum);
+    });
+    messages.finish(sum, crew_.workers);
+    messages.then(sum, [&](Slice piece) {
+      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});
+    });
+    messages.under(tag_of(Purpose::weights, step));
+    for_each_worker([&](int worker) { messages.send(worker, weights.part(own), sum); });
+    for_each_server([&](int server, Slice part) { messages.take(server, weights.part(part)); },
+                    weights.count());
+    messages.run();
+  }
+
+  // Whom this rank serves, in the order of summation.
+  template <class F>
+  void for_each_worker(F&& f) const {
+    const int m = crew_.workers, me = crew_.rank.rank();
+    for (int s = 0; s < m; ++s) {
+      const int worker = crew_.works() ? (me - s + m) % m : s;
+      if (worker != me) f(worker);
+    }
+  }
+  // Who serves this rank, and what: beginning with the one after it, so that not all push to the
+  // same one first.
+  template <class F>
+  void for_each_server(F&& f, std::size_t count) const {
+    if (!crew_.works()) return;
+    const int me = crew_.rank.rank();
+    for (int s = 1; s <= crew_.servers; ++s) {
+      const int k = (me + s) % crew_.servers, server = crew_.rank_of_server(k);
+      if (server != me) f(server, shard(k, count));
+    }
+  }
+};
+
+}  // namespace
+
+StrategyMaker parameter_server(const Options&) {
+  return [](const Crew& crew) { return std::make_unique<ParameterServer>(crew); };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+#include "strategies/projection.h"
+
+#include <array>
+#include <cstring>
+
+#include "core/rng.h"
+
+namespace lockstep {
+namespace {
+
+// Vectors of the compiler: it splits them into what the machine has. Sums are kept by lane, so they
+// have the same bits on every machine.
+constexpr int kLanes = 8;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+typedef std::uint32_t Bits __attribute__((vector_size(kLanes * sizeof(float))));
+typedef double Sums __attribute__((vector_size(kLanes * sizeof(double))));
+
+constexpr std::size_t kBlock = 64;  // elements whose signs are one random word
+constexpr std::uint32_t kSign = 0x80000000;
+
+// Eight bits as the sign bits of eight lanes.
+constexpr auto kSigns = [] {
+  std::array<std::array<std::uint32_t, kLanes>, 256> signs{};
+  for (std::size_t bits = 0; bits < signs.size(); ++bits)
+    for (int lane = 0; lane < kLanes; ++lane) signs[bits][lane] = bits >> lane & 1 ? kSign : 0;
+  return signs;
+}();
+
+std::uint64_t word(std::uint64_t seed, std::size_t block, int projection) {
+  return mixed(seed + block * kProjections + static_cast<std::size_t>(projection));
+}
+
+// A few elements at either end of a part.
+void project_some(const float* values, std::size_t begin, std::size_t end, std::uint64_t seed,
+                  Projection& sum) {
+  for (std::size_t i = begin; i < end; ++i) {
+    for (int p = 0; p < kProjections; ++p)
+      sum.along[p] += word(seed, i / kBlock, p) >> (i % kBlock) & 1 ? -values[i] : values[i];
+    sum.square += static_cast<double>(values[i]) * values[i];
+  }
+}
+
+void project_blocks(const float* values, std::size_t first, std::size_t last, std::uint64_t seed,
+                    Projection& sum) {
+  Sums along[kProjections] = {}, square = {};
+  for (std::size_t block = first; block < last; ++block) {
+    std::uint64_t words[kProjections];
+    for (int p = 0; p < kProjections; ++p) words[p] = word(seed, block, p);
+    for (std::size_t i = 0; i < kBlock; i += kLanes) {
+      Bits bits;
+      std::memcpy(&bits, values + block * kBlock + i, sizeof bits);
+      for (int p = 0; p < kProjections; ++p) {
+        Bits signs;
+        std::memcpy(&signs, kSigns[words[p] >> i & 0xff].data(), sizeof signs);
+        along[p] += __builtin_convertvector(reinterpret_cast<Lanes>(bits ^ signs), Sums);
+      }
+      const Sums wide = __builtin_convertvector(reinterpret_cast<Lanes>(bits), Sums);
+      square += wide * wide;
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int p = 0; p < kProjections; ++p) sum.along[p] += along[p][lane];
+    sum.square += square[lane];
+  }
+}
+
+}  // namespace
+
+Projection project(Values values, Slice part, std::uint64_t seed) {
+  const float* data = reinterpret_cast<const float*>(values.bytes().data);
+  const std::size_t first = (part.begin + kBlock - 1) / kBlock, last = part.end() / kBlock;
+  const std::uint64_t key = mixed(seed);
+  Projection sum;
+  if (first >= last) {
+    project_some(data, part.begin, part.end(), key, sum);
+    return sum;
+  }
+  project_some(data, part.begin, first * kBlock, key, sum);
+  project_blocks(data, first, last, key, sum);
+  project_some(data, last * kBlock, part.end(), key, sum);
+  return sum;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,108 @@
+#include "strategies/registry.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/names.h"
+
+namespace lockstep {
+namespace {
+
+template <class... Rows>
+constexpr std::array<StrategyParameter, sizeof...(Rows)> rows(Rows... row) {
+  return {row...};
+}
+
+#define PARAMETER(key, standard, description, alias) \
+  StrategyParameter { key, standard, description, alias }
+#define STRATEGY(function, name, alias, has_servers, description, ...) \
+  constexpr auto function##_parameters = rows(__VA_ARGS__);
+#include "strategies/strategies.def"
+#undef STRATEGY
+#undef PARAMETER
+
+constexpr StrategyRow kRows[] = {
+#define STRATEGY(function, name, alias, has_servers, description, ...) \
+  {name, alias, has_servers, description, function##_parameters, function},
+#include "strategies/strategies.def"
+#undef STRATEGY
+};
+
+void check_crew(const StrategyRow& row, int workers, int servers, bool colocated) {
+  if (workers < 1) throw UsageError(fmt::format("{} workers: at least 1 is needed", workers));
+  if (!row.has_servers && servers != 0)
+    throw UsageError(
+        fmt::format("strategy '{}' has no servers, and {} are asked for: leave the "
+                    "number of servers away",
+                    row.name, servers));
+  if (!row.has_servers) return;
+  if (servers < 1)
+    throw UsageError(
+        fmt::format("strategy '{}' with {} servers: at least 1 is needed", row.name, servers));
+  if (colocated && servers > workers)
+    throw UsageError(fmt::format("{} servers co-located with {} workers: at most one with each",
+                                 servers, workers));
+}
+
+StrategyMaker maker_of(std::string_view spec) {
+  const StrategyRow& row = strategy_named(spec);
+  std::vector<std::string_view> keys;
+  for (const StrategyParameter& p : row.parameters) keys.push_back(p.key);
+  return row.maker(Options(full_spec(spec), keys));
+}
+
+}  // namespace
+
+std::span<const StrategyRow> strategies() { return kRows; }
+
+const StrategyRow& strategy_named(std::string_view spec) {
+  const std::string_view name = Options::name_in(spec);
+  std::vector<std::string_view> names;
+  for (const StrategyRow& row : kRows) {
+    if (name == row.name || (name == row.alias && !name.empty())) return row;
+    names.push_back(row.name);
+    if (!row.alias.empty()) names.push_back(row.alias);
+  }
+  throw_unknown("strategy", name, names);
+}
+
+std::string full_spec(std::string_view spec) {
+  const StrategyRow& row = strategy_named(spec);
+  std::vector<std::string_view> keys;
+  for (const StrategyParameter& p : row.parameters) {
+    keys.push_back(p.key);
+    if (!p.alias.empty()) keys.push_back(p.alias);
+  }
+  const Options given(spec, keys);
+  std::string full(row.name);
+  for (const StrategyParameter& p : row.parameters) {
+    const bool by_alias = !p.alias.empty() && given.has(p.alias);
+    if (by_alias && given.has(p.key))
+      throw UsageError(fmt::format("'{}' and '{}' in '{}' are the same parameter: give one", p.key,
+                                   p.alias, spec));
+    full += fmt::format("{}{}={}", full.size() == row.name.size() ? ':' : ',', p.key,
+                        given.text(by_alias ? p.alias : p.key, std::string(p.standard)));
+  }
+  return full;
+}
+
+void check_strategy(std::string_view spec, int workers, int servers, bool colocated) {
+  check_crew(strategy_named(spec), workers, servers, colocated);
+  maker_of(spec);
+}
+
+std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew& crew) {
+  check_crew(strategy_named(spec), crew.workers, crew.servers, crew.colocated);
+  if (crew.rank.size() != crew.ranks())
+    throw UsageError(fmt::format("a job of {} ranks for {} workers and {} {} servers",
+                                 crew.rank.size(), crew.workers, crew.servers,
+                                 crew.colocated ? "co-located" : "dedicated"));
+  if (!crew.collective.sent)
+    throw InternalError(
+        fmt::format("a crew with collective `{}`: ask choose() which one it stands "
+                    "for",
+                    crew.collective.name));
+  return maker_of(spec)(crew);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+// Strategies by name. A new one is a file of its own with a StrategyMaker, and a line in
+// strategies.def.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/options.h"
+#include "strategies/strategy.h"
+
+namespace lockstep {
+
+// Makes the strategy on one rank, from parameters that were found good.
+using StrategyMaker = std::function<std::unique_ptr<Strategy>(const Crew&)>;
+
+struct StrategyParameter {
+  std::string_view key, standard, description;  // `standard`: the value if none is given
+  std::string_view alias;                       // may be empty
+};
+
+struct StrategyRow {
+  std::string_view name, alias;  // the alias may be empty
+  bool has_servers;
+  std::string_view description;
+  std::span<const StrategyParameter> parameters;
+  // Options has a value for each parameter. UsageError if one can't be.
+  StrategyMaker (*maker)(const Options&);
+};
+
+std::span<const StrategyRow> strategies();
+
+// All of these take a spec, NAME:key=value,…, and throw a UsageError that says what would be right:
+// unknown names and keys get the valid ones and the nearest.
+const StrategyRow& strategy_named(std::string_view spec);  // by name or alias; ignores parameters
+// With the strategy's own name and keys and every parameter's value: the same spec for all ways to
+// write it.
+std::string full_spec(std::string_view spec);
+// Before anything is started: can there be such a strategy for such a crew?
+void check_strategy(std::string_view spec, int workers, int servers, bool colocated);
+// The same, on a rank.
+std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew&);
+
+#define STRATEGY(function, ...) StrategyMaker function(const Options&);
+#include "strategies/strategies.def"
+#undef STRATEGY
+
+}  // namespace lockstep

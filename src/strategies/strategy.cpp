@@ -1,0 +1,21 @@
+#include "strategies/strategy.h"
+
+#include <numeric>
+
+#include "transport/group.h"
+
+namespace lockstep {
+
+void Strategy::read_model(Replica& replica, Values model) {
+  copy(model.bytes(), replica.weights().bytes());
+  if (crew_.workers == 1) return;
+  std::vector<int> workers(crew_.workers);
+  std::iota(workers.begin(), workers.end(), 0);
+  Group group(crew_.rank.peers, workers);
+  // The copy need not lie where peers see it; round-robin gives the bits of `shared` anywhere.
+  const AllReduceRow& collective =
+      crew_.collective.name == "shared" ? all_reduce_named("round-robin") : crew_.collective;
+  collective.run(group, {Purpose::evaluation}, model.as(Op::mean));
+}
+
+}  // namespace lockstep

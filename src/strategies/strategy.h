@@ -1,0 +1,95 @@
+// How replicas are kept in step. Gradients in, weights out: after backward the training loop calls
+// update(), and the next forward uses the weights it leaves. A strategy is one file that reads like
+// its paper, and one line in strategies.def; the contract suite finds it there.
+//
+// Written against Rank and Replica alone, so the same object code runs on processes and in
+// simulation, with values or hollow. Belongs to the rank's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/all_reduce.h"
+#include "core/replica.h"
+#include "transport/rank.h"
+
+namespace lockstep {
+
+// Who takes part. Ranks number workers first, then dedicated servers. `rank` outlives all that is
+// made for this crew.
+struct Crew {
+  Rank& rank;  // of all of them
+  int workers = 1;
+  int servers = 0;         // of strategies that have servers; else 0
+  bool colocated = false;  // server k is worker k, and there are no further ranks
+  // Not `auto`: whoever makes the crew asks choose(), and records the answer.
+  const AllReduceRow& collective;
+
+  int ranks() const { return colocated ? workers : workers + servers; }
+  bool works() const { return rank.rank() < workers; }
+  int rank_of_server(int k) const { return colocated ? k : workers + k; }
+};
+
+// One optimisation step, the same on all ranks.
+struct Step {
+  std::uint64_t number = 0;  // from 0, over the whole run
+  int epoch = 0;
+  // How many samples each worker's gradient is the mean of. What a worker gives to an average
+  // counts by its samples, so that every sample counts once, however uneven the shards are.
+  std::span<const std::size_t> samples;
+};
+// The step of that number. What it returns stays valid until the next call.
+using StepAt = std::function<Step(std::uint64_t number)>;
+
+// What becomes of one part of one rank's numbers in a step: the strategy's own statement, a linear
+// map. The audit and the contract suite hold the strategy to it, and theory is tested on it.
+struct Flow {
+  Slice part;
+  // The gradient this rank's optimiser steps with, as factors of the workers' gradients. Empty:
+  // this rank's optimiser does not step here.
+  std::vector<double> gradients;
+  // The weights this rank ends with, as factors of the weights that each rank (servers too) has
+  // right after its own optimiser's step, or had before where it takes none.
+  std::vector<double> weights;
+};
+
+class Strategy {
+ public:
+  explicit Strategy(const Crew& crew) : crew_(crew) {}
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+  virtual ~Strategy() = default;
+
+  // On workers. In: replica.gradients() of this rank's own samples. Out: replica.weights() for the
+  // next forward. Decides when, and with what, to apply_gradients().
+  virtual void update(Replica&, const Step&) = 0;
+  // During backward, from its hooks: this part of the gradients is final. Note it; never block,
+  // never send.
+  virtual void slice_ready(Slice) {}
+  // On dedicated servers: until every worker has had its steps from `first` up to `end`.
+  virtual void serve(Replica&, const StepAt&, std::uint64_t /*first*/, std::uint64_t /*end*/) {}
+
+  // Collective over workers: writes the model that this strategy defines (for evaluation and the
+  // saved network) to `model`, memory of its own and as many; the replica stays as it is. Default:
+  // the mean of the workers' weights, by an all-reduce of the copy under Purpose::evaluation.
+  virtual void read_model(Replica&, Values model);
+
+  // The flows of `rank` in that step, the one about to be taken or just taken, for `count`
+  // parameters. The parts lie side by side, cover all, and are the same for all ranks.
+  virtual std::vector<Flow> flows(const Step&, int rank, std::size_t count) const = 0;
+  // Bytes that `rank` sends in that step (for `shared`: reads from and writes to peers' memory).
+  virtual std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const = 0;
+
+  // What must survive in a checkpoint, as text; empty if nothing does.
+  virtual std::string state() const { return {}; }
+  virtual void restore(const std::string& /*state*/) {}
+
+ protected:
+  const Crew crew_;
+};
+
+}  // namespace lockstep

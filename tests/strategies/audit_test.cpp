@@ -1,0 +1,134 @@
+#include "strategies/audit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cases.h"
+#include "contract.h"
+#include "planted.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+Training with_audit(Training training) {
+  training.make = [make = training.make](const Crew& crew) { return audited(make(crew), crew); };
+  return training;
+}
+
+class Audit : public ::testing::TestWithParam<World> {};
+
+TEST_P(Audit, PassesEveryStrategyAndChangesNothing) {
+  std::vector<Training> trainings;
+  for (const Case& c : strategy_cases())
+    for (const bool even : {true, false}) {
+      Training t = c.training(4, even ? even_samples(4) : uneven_samples(4));
+      t.whole_numbers = false;
+      t.momentum = 0.9f;
+      t.steps = 8;
+      t.count = 1000;
+      trainings.push_back(t);
+      trainings.push_back(with_audit(t));
+    }
+  const auto outcomes = run_all(GetParam(), trainings);
+  for (std::size_t i = 0; i < trainings.size(); i += 2) {
+    EXPECT_THAT(same_as(outcomes[i], outcomes[i + 1]), IsEmpty());
+    EXPECT_THAT(bytes_are_as_promised(trainings[i + 1], outcomes[i + 1]), IsEmpty());
+  }
+}
+
+// Each plant on a fabric of its own ranks; the same words on all of them.
+TEST_P(Audit, CatchesWhatIsPlantedAndAllRanksSayTheSame) {
+  const auto all = plants();
+  std::vector<std::vector<std::string>> said(all.size(), std::vector<std::string>(5));
+  GetParam().run(5,
+                 [&](Rank& rank) {
+                   for (std::size_t i = 0; i < all.size(); ++i) {
+                     const int ranks = all[i].training.ranks();
+                     if (rank.rank() >= ranks) continue;
+                     std::vector<int> first(ranks);
+                     std::iota(first.begin(), first.end(), 0);
+                     Group group(rank.peers, first);
+                     try {
+                       train(with_audit(all[i].training), rank, group);
+                     } catch (const AuditError& e) {
+                       said[i][rank.rank()] = e.what();
+                     }
+                   }
+                 },
+                 {});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_THAT(said[i][0], AllOf(HasSubstr("step 0"), HasSubstr("rank"), HasSubstr("parameters")))
+        << all[i].name;
+    for (int r = 1; r < all[i].training.ranks(); ++r) EXPECT_EQ(said[i][r], said[i][0]);
+  }
+}
+
+TEST_P(Audit, TheContractSuiteCatchesThemToo) {
+  std::vector<Training> trainings;
+  for (const Plant& plant : plants()) trainings.push_back(plant.training);
+  const auto outcomes = run_all(GetParam(), trainings);
+  for (std::size_t i = 0; i < trainings.size(); ++i)
+    EXPECT_THAT(complaints_about(trainings[i], outcomes[i]), Not(IsEmpty())) << plants()[i].name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Audit, ::testing::ValuesIn(strategy_worlds()),
+                         [](const auto& info) { return info.param.name; });
+
+// One worker's strategy and replica, audited.
+class AuditOfOne : public ::testing::Test {
+ protected:
+  std::string error_of(const std::function<void(ToyReplica&, Strategy&, const Step&)>& body,
+                       Memory memory = Memory::plain) {
+    std::string what = "no error";
+    run_loopback(1, [&](Rank& rank) {
+      const Crew crew{rank, 1, 0, false, all_reduce_named("ring")};
+      const auto strategy = audited(make_strategy("all-reduce", crew), crew);
+      ToyReplica replica(nullptr, memory, 100, 0.5f);
+      for (float& w : replica.weight_span()) w = 1;
+      for (float& g : replica.gradient_span()) g = 0.125f;
+      const std::vector<std::size_t> samples{1};
+      try {
+        body(replica, *strategy, {0, 0, samples});
+      } catch (const Error& e) {
+        what = e.what();
+      }
+    });
+    return what;
+  }
+};
+
+TEST_F(AuditOfOne, SeesWeightsThatChangeBetweenUpdates) {
+  const auto tamper = [](float by) {
+    return [by](ToyReplica& replica, Strategy& strategy, const Step& step) {
+      strategy.update(replica, step);
+      replica.weight_span()[70] += by;
+      for (float& g : replica.gradient_span()) g = 0.125f;
+      strategy.update(replica, {1, 0, step.samples});
+    };
+  };
+  EXPECT_EQ(error_of(tamper(0)), "no error");
+  EXPECT_THAT(error_of(tamper(1e-4f)), HasSubstr("changed between two updates"));
+}
+
+TEST_F(AuditOfOne, SeesAGradientThatIsNotANumber) {
+  EXPECT_THAT(error_of([](ToyReplica& replica, Strategy& strategy, const Step& step) {
+                replica.gradient_span()[3] = std::nanf("");
+                strategy.update(replica, step);
+              }),
+              HasSubstr("its own gradient holds a NaN"));
+}
+
+TEST_F(AuditOfOne, RefusesHollowReplicas) {
+  EXPECT_THAT(error_of([](ToyReplica& replica, Strategy& strategy,
+                          const Step& step) { strategy.update(replica, step); },
+                       Memory::hollow),
+              HasSubstr("numerics=on"));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,0 +1,73 @@
+// Every row of the registry, with several parameters and placements of servers.
+#pragma once
+
+#include <map>
+
+#include "training.h"
+
+namespace lockstep::testing {
+
+// As many co-located servers as there are workers.
+inline constexpr int kEvery = -1;
+
+struct Case {
+  std::string spec;
+  int servers = 0;
+  bool colocated = false;
+  std::string collective = "ring";
+
+  Training training(int workers, std::vector<std::size_t> samples) const {
+    Training t;
+    t.make = [spec = spec](const Crew& crew) { return make_strategy(spec, crew); };
+    t.workers = workers;
+    t.servers = servers == kEvery ? workers : servers;
+    t.colocated = colocated;
+    t.collective = collective;
+    t.samples = std::move(samples);
+    t.memory = collective == "shared" ? Memory::window : Memory::plain;
+    return t;
+  }
+
+  std::string name() const {
+    std::string name = spec + "_" + collective;
+    if (servers != 0)
+      name += fmt::format("_{}_{}", servers == kEvery ? "all" : std::to_string(servers),
+                          colocated ? "colocated" : "dedicated");
+    std::ranges::replace_if(
+        name, [](unsigned char x) { return !std::isalnum(x); }, '_');
+    return name;
+  }
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name(); }
+};
+
+// A strategy that has no parameters here is tested with its defaults.
+inline std::vector<Case> strategy_cases() {
+  const std::map<std::string_view, std::vector<std::string>> more = {
+      {"all-reduce", {"average=weights"}},
+      {"local-sgd", {"period=1", "period=3", "period=3,from_epoch=1"}},
+      {"step-wise",
+       {"start=fixed", "start=forward", "start=backward", "start=random", "form=token,start=fixed",
+        "form=token,start=forward", "form=token,start=backward", "form=token,start=zigzag",
+        "form=token,start=random", "full_pass=1", "full_pass=2", "form=token,full_pass=1",
+        "form=token,start=random,full_pass=2"}},
+  };
+  std::vector<Case> all;
+  for (const StrategyRow& row : strategies()) {
+    std::vector<std::string> specs{std::string(row.name)};
+    if (const auto found = more.find(row.name); found != more.end())
+      for (const std::string& parameters : found->second)
+        specs.push_back(fmt::format("{}:{}", row.name, parameters));
+    for (const std::string& spec : specs) {
+      if (!row.has_servers) all.push_back({spec});
+      if (!row.has_servers) continue;
+      for (const int servers : {1, 3}) all.push_back({spec, servers, false});
+      for (const int servers : {1, kEvery}) all.push_back({spec, servers, true});
+    }
+  }
+  for (const std::string collective : {"shared", "round-robin", "ring-reduce", "double-tree"})
+    all.push_back({"all-reduce", 0, false, collective});
+  all.push_back({"local-sgd:period=2", 0, false, "shared"});
+  return all;
+}
+
+}  // namespace lockstep::testing

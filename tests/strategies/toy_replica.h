@@ -1,0 +1,61 @@
+// A replica without a network: weights and gradients as plain memory (in a window of all ranks, or
+// not) or hollow, and SGD with momentum. What was consumed is poisoned, so that nobody relies on
+// it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/replica.h"
+#include "transport/transport.h"
+
+namespace lockstep::testing {
+
+enum class Memory { plain, window, hollow };
+
+class ToyReplica final : public Replica {
+ public:
+  // `peers` is used for a window only.
+  ToyReplica(Transport* peers, Memory memory, std::size_t count, float rate, float momentum = 0)
+      : count_(count), rate_(rate), momentum_(momentum) {
+    if (memory == Memory::hollow) return;
+    plain_.resize(memory == Memory::plain ? 2 * count : 0);
+    if (memory == Memory::window)
+      window_ = peers->open_window(std::max<std::size_t>(1, 2 * count) * sizeof(float));
+    base_ = window_ ? reinterpret_cast<float*>(window_->mine().data) : plain_.data();
+    velocity_.resize(count);
+  }
+
+  Values weights() override { return at(0); }
+  Values gradients() override { return at(count_); }
+  std::span<float> weight_span() { return {base_, base_ ? count_ : 0}; }
+  std::span<float> gradient_span() { return {base_ + (base_ ? count_ : 0), base_ ? count_ : 0}; }
+
+  using Replica::apply_gradients;
+  void apply_gradients(std::uint64_t, Slice part) override {
+    if (!base_) return;
+    for (std::size_t i = part.begin; i < part.end(); ++i) {
+      float& g = gradient_span()[i];
+      velocity_[i] = std::fma(momentum_, velocity_[i], g);
+      base_[i] = std::fma(-rate_, velocity_[i], base_[i]);
+      g = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+
+ private:
+  Values at(std::size_t offset) {
+    return base_ ? Values(base_ + offset, count_, Type::fp32) : Values::hollow(count_, Type::fp32);
+  }
+
+  const std::size_t count_;
+  const float rate_, momentum_;
+  std::vector<float> plain_, velocity_;
+  std::unique_ptr<Window> window_;
+  float* base_ = nullptr;
+};
+
+}  // namespace lockstep::testing

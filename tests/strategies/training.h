@@ -1,0 +1,202 @@
+// A few steps of training with a toy replica on every rank, and all that happened: what the
+// strategies' tests look at.
+//
+// Each sample is a point x and its loss |w - x|²/2, so a gradient is w less the mean of the
+// samples. The whole numbers are such that means over any of the batches here are exact in fp32,
+// and so is all arithmetic of a few steps: then any two ways to compute the same agree to the bit.
+#pragma once
+
+#include <cstring>
+#include <numeric>
+
+#include "measure/metered.h"
+#include "strategies/registry.h"
+#include "toy_replica.h"
+#include "transport/group.h"
+#include "worlds.h"
+
+namespace lockstep::testing {
+
+using Floats = std::vector<float>;
+using MakeOnRank = std::function<std::unique_ptr<Strategy>(const Crew&)>;
+
+struct Training {
+  MakeOnRank make;
+  int workers = 1, servers = 0;
+  bool colocated = false;
+  std::string collective = "ring";
+
+  std::size_t count = 23;
+  int steps = 3;
+  std::vector<std::size_t> samples;  // of each worker, in every step
+  bool whole_numbers = true;
+  Memory memory = Memory::plain;
+  float momentum = 0;
+  bool serve_at_once = false;  // all steps in one call; else one by one
+  int leaves = -1;             // this rank leaves after the first step
+
+  int ranks() const { return colocated ? workers : workers + servers; }
+  static constexpr float kRate = 0.25;
+};
+
+// Batches of four, or as uneven as can be while their mean is four.
+inline std::vector<std::size_t> even_samples(int m) { return std::vector<std::size_t>(m, 4); }
+inline std::vector<std::size_t> uneven_samples(int m) {
+  const std::vector<std::size_t> by_workers[] = {
+      {4}, {2, 6}, {6, 0, 6}, {0, 8, 2, 6}, {2, 0, 8, 4, 6}};
+  return by_workers[m - 1];
+}
+
+inline float sample(const Training& training, int worker, int step, std::size_t s, std::size_t i) {
+  if (training.whole_numbers)
+    return 840 * (static_cast<float>((worker * 5 + step * 3 + s * 7 + i * 11) % 5) - 2);
+  const std::uint64_t which = ((i * 64 + s) * 64 + step) * 64 + worker;
+  return static_cast<float>(mixed(which) >> 40) * 0x1p-22f - 2 + static_cast<float>(worker);
+}
+
+// Of the mean loss over those samples.
+inline void gradient_of(const Training& training, std::span<const int> workers, int step,
+                        std::span<const float> weights, std::span<float> out) {
+  std::size_t samples = 0;
+  for (const int w : workers) samples += training.samples[w];
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    double sum = 0;
+    for (const int w : workers)
+      for (std::size_t s = 0; s < training.samples[w]; ++s) sum += sample(training, w, step, s, i);
+    out[i] = samples ? weights[i] - static_cast<float>(sum / samples) : 0;
+  }
+}
+
+inline float first_weight(const Training& training, std::size_t i) {
+  return training.whole_numbers ? static_cast<float>(i % 7) : 0.1f * static_cast<float>(i % 11);
+}
+
+// What one rank saw in one step.
+struct Seen {
+  Floats before, gradients, after;
+  std::uint64_t sent = 0, promised = 0;  // bytes
+  std::vector<Flow> flows;
+};
+struct Record {
+  std::vector<Seen> steps;
+  Floats model;  // workers': what read_model gives after the last step
+};
+
+inline Floats copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+inline std::uint64_t bytes_sent(const Training& training, const Ledger& ledger) {
+  std::uint64_t bytes = 0;
+  for (const Purpose purpose : {Purpose::gradients, Purpose::weights}) {
+    const Traffic t = total_of(ledger, purpose);
+    bytes += t.bytes_sent + (training.collective == "shared" ? t.bytes_received : 0);
+  }
+  return bytes;
+}
+
+// On every rank of `peers`, which are those of the training.
+inline Record train(const Training& training, Rank& outer, Transport& peers) {
+  Ledger ledger(peers.size());
+  Metered metered(peers, ledger);
+  Rank rank{metered, outer.clock, outer.background, outer.lock, outer.seed};
+  const Crew crew{rank, training.workers, training.servers, training.colocated,
+                  all_reduce_named(training.collective)};
+  const auto strategy = training.make(crew);
+  ToyReplica replica(&metered, training.memory, training.count, Training::kRate, training.momentum);
+  for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
+    replica.weight_span()[i] = first_weight(training, i);
+
+  Record record;
+  const auto step_at = [&](std::uint64_t t) {
+    return Step{t, static_cast<int>(t / 2), training.samples};
+  };
+  const int me = peers.rank();
+  if (!crew.works() && training.serve_at_once) {
+    strategy->serve(replica, step_at, 0, training.steps);
+    return record;
+  }
+  for (int t = 0; t < training.steps; ++t) {
+    if (t == 1 && me == training.leaves) return record;
+    Seen seen{copy_of(replica.weight_span()), {}, {}, 0, 0, {}};
+    const Step step = step_at(t);
+    const Ledger earlier = ledger;
+    if (crew.works()) {
+      gradient_of(training, {{me}}, t, replica.weight_span(), replica.gradient_span());
+      seen.gradients = copy_of(replica.gradient_span());
+      strategy->update(replica, step);
+    } else {
+      strategy->serve(replica, step_at, t, t + 1);
+    }
+    seen.after = copy_of(replica.weight_span());
+    seen.sent = bytes_sent(training, ledger - earlier);
+    seen.promised = strategy->bytes_sent(step, me, training.count);
+    seen.flows = strategy->flows(step, me, training.count);
+    record.steps.push_back(std::move(seen));
+  }
+  if (crew.works()) {
+    record.model.resize(replica.weight_span().size());
+    strategy->read_model(replica, training.memory == Memory::hollow
+                                      ? Values::hollow(training.count, Type::fp32)
+                                      : Values(record.model.data(), training.count, Type::fp32));
+  }
+  return record;
+}
+
+// Of every rank.
+using Outcome = std::vector<Record>;
+
+// Runs them one after the other, each on the first ranks of one fabric (a process can run only one
+// simulation).
+inline std::vector<Outcome> run_all(const World& world, const std::vector<Training>& trainings,
+                                    const FabricOptions& options = {}) {
+  int most = 1;
+  std::vector<Outcome> outcomes;
+  for (const Training& training : trainings) {
+    most = std::max(most, training.ranks());
+    outcomes.emplace_back(training.ranks());
+  }
+  world.run(
+      most,
+      [&](Rank& rank) {
+        for (std::size_t i = 0; i < trainings.size(); ++i) {
+          if (rank.rank() >= trainings[i].ranks()) continue;
+          std::vector<int> first(trainings[i].ranks());
+          std::iota(first.begin(), first.end(), 0);
+          Group group(rank.peers, first);
+          outcomes[i][rank.rank()] = train(trainings[i], rank, group);
+        }
+      },
+      options);
+  return outcomes;
+}
+
+// Plain SGD by one worker alone that has all the samples.
+inline std::vector<Floats> one_big_batch(const Training& training) {
+  ToyReplica replica(nullptr, Memory::plain, training.count, Training::kRate, training.momentum);
+  for (std::size_t i = 0; i < training.count; ++i)
+    replica.weight_span()[i] = first_weight(training, i);
+  std::vector<int> everyone(training.workers);
+  std::iota(everyone.begin(), everyone.end(), 0);
+  std::vector<Floats> after;
+  for (int t = 0; t < training.steps; ++t) {
+    gradient_of(training, everyone, t, replica.weight_span(), replica.gradient_span());
+    replica.apply_gradients(t);
+    after.push_back(copy_of(replica.weight_span()));
+  }
+  return after;
+}
+
+inline bool same_bits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// Loopback, shared memory and simulation; the same code runs in all.
+inline std::vector<World> strategy_worlds() {
+  std::vector<World> chosen;
+  for (const World& world : worlds())
+    if (world.name == "loopback" || world.name == "shm" || world.name == "simulated")
+      chosen.push_back(world);
+  return chosen;
+}
+
+}  // namespace lockstep::testing
