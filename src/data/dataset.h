@@ -1,0 +1,63 @@
+// Samples with a class each. Immutable once opened, so that any number of threads and ranks of a
+// process share one; no LibTorch here: loader.h makes tensors of what is read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+using Shape = std::vector<std::int64_t>;  // of one sample: channels, height, width; or any other
+std::size_t values_in(const Shape&);
+
+// What is known of a set before any sample is read.
+struct Facts {
+  Shape shape;
+  std::vector<int> labels;  // by sample, 0..classes-1
+  int classes = 0;
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  Dataset(const Dataset&) = delete;
+
+  std::size_t size() const { return facts_.labels.size(); }
+  const Shape& shape() const { return facts_.shape; }
+  std::size_t values() const { return values_; }  // numbers in one sample
+  int classes() const { return facts_.classes; }
+  std::span<const int> labels() const { return facts_.labels; }
+
+  // Writes these samples, normalised, one after the other to `x`, which holds indices.size() *
+  // values() numbers. A set that augments draws what it does to a sample from (variation, index)
+  // alone: neither order nor thread matters. REQUIRES: every index < size().
+  virtual void read(std::span<const std::uint32_t> indices, std::uint64_t variation,
+                    float* x) const = 0;
+  // Is reading so slow that it should be done ahead, by other threads?
+  virtual bool slow() const { return false; }
+  // Files found damaged so far, and why; each sample of theirs was replaced by another of its
+  // class.
+  virtual std::vector<std::string> damaged() const { return {}; }
+
+  // Forgets all but the first `most` samples. Before the set is shared.
+  void keep_first(std::size_t most);
+
+ protected:
+  explicit Dataset(Facts facts) : facts_(std::move(facts)), values_(values_in(facts_.shape)) {}
+
+ private:
+  Facts facts_;
+  std::size_t values_;
+};
+
+struct Data {
+  std::string name;  // what it really is: generated digits never pass as mnist
+  std::string spec;  // opens exactly this again, from the same working folder, or fails
+  std::unique_ptr<Dataset> train, test;
+  std::vector<std::string> notices;  // one sentence each, for the user: what is not as asked for
+};
+
+}  // namespace lockstep

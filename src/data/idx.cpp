@@ -1,0 +1,77 @@
+#include "data/idx.h"
+
+#include <array>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using std::filesystem::path;
+
+std::uint32_t number_at(std::span<const std::byte> bytes, std::size_t at) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    number = number << 8 | std::to_integer<std::uint32_t>(bytes[at + i]);
+  return number;
+}
+
+std::optional<Element> element_of(std::uint32_t code) {
+  switch (code) {
+    case 0x08:
+      return Element::u8;
+    case 0x09:
+      return Element::i8;
+    case 0x0b:
+      return Element::i16;
+    case 0x0c:
+      return Element::i32;
+    case 0x0d:
+      return Element::f32;
+    case 0x0e:
+      return Element::f64;
+    default:
+      return {};
+  }
+}
+
+path find(const path& folder, std::initializer_list<const char*> stems, const char* ending) {
+  for (const char* stem : stems)
+    for (const char* join : {"-", "."})
+      if (path file = folder / (std::string(stem) + join + ending); exists(file)) return file;
+  return {};
+}
+
+}  // namespace
+
+RawArray parse_idx(std::span<const std::byte> bytes, const std::string& where) {
+  if (bytes.size() < 4) throw UsageError(where + " is too short for an IDX file");
+  const std::uint32_t magic = number_at(bytes, 0);
+  const auto element = element_of(magic >> 8);  // its upper half must be zero
+  const std::size_t dims = magic & 0xff;
+  if (!element || dims == 0 || dims > 8)
+    throw UsageError(fmt::format("{} is not an IDX file: it starts with {:#010x}", where, magic));
+  if (bytes.size() < 4 + 4 * dims) throw UsageError(where + " ends inside its IDX header");
+  RawArray array{*element, true, {}, bytes.subspan(4 + 4 * dims)};
+  for (std::size_t d = 0; d < dims; ++d) array.dims.push_back(number_at(bytes, 4 + 4 * d));
+  return checked(std::move(array), where);
+}
+
+std::optional<IdxFiles> find_idx(const path& folder) {
+  const std::array<path, 4> files{
+      find(folder, {"train-images"}, "idx3-ubyte"),
+      find(folder, {"train-labels"}, "idx1-ubyte"),
+      find(folder, {"t10k-images", "test-images"}, "idx3-ubyte"),
+      find(folder, {"t10k-labels", "test-labels"}, "idx1-ubyte"),
+  };
+  constexpr std::array kNames{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                              "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+  if (files[0].empty()) return {};
+  for (std::size_t f = 0; f < files.size(); ++f)
+    if (files[f].empty())
+      throw UsageError(fmt::format("{} holds {} but no {}", folder.string(),
+                                   files[0].filename().string(), kNames[f]));
+  return IdxFiles{files[0], files[1], files[2], files[3]};
+}
+
+}  // namespace lockstep

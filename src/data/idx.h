@@ -1,0 +1,24 @@
+// IDX files, the format of MNIST: a magic number that tells type and dimensions, the extents, then
+// the numbers, big end first.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "data/raw_array.h"
+
+namespace lockstep {
+
+// A view into `bytes`. UsageError, which names `where`, unless header and length agree.
+RawArray parse_idx(std::span<const std::byte> bytes, const std::string& where);
+
+// Four files: images and labels, to train and to test.
+struct IdxFiles {
+  std::filesystem::path train_images, train_labels, test_images, test_labels;
+};
+// By their usual names ("train-images-idx3-ubyte", "train-images.idx3-ubyte", "t10k-…" or
+// "test-…"); none if there are no train images. UsageError: some of the four are there and others
+// not.
+std::optional<IdxFiles> find_idx(const std::filesystem::path& folder);
+
+}  // namespace lockstep

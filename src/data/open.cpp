@@ -1,0 +1,91 @@
+#include "data/open.h"
+
+#include "core/error.h"
+#include "core/names.h"
+#include "data/idx.h"
+#include "data/picture_folder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr DatasetRow kRows[] = {
+#define DATASET(function, name, description, keys) {name, description, keys, open_##function},
+#include "data/datasets.def"
+#undef DATASET
+};
+
+// "samples=1024,mean=0.5,0.4": samples, mean.
+std::vector<std::string_view> keys_in(std::string_view text) {
+  std::vector<std::string_view> keys;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    if (part.find('=') != std::string_view::npos) keys.push_back(part.substr(0, part.find('=')));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+  }
+  return keys;
+}
+
+const DatasetRow* row_named(std::string_view name) {
+  for (const DatasetRow& row : kRows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+// What lies in a folder.
+std::string_view kind_of(const std::filesystem::path& folder) {
+  if (find_idx(folder)) return "idx";
+  if (exists(folder / "data_batch_1.bin")) return "cifar10";
+  if (exists(folder / "x.npy")) return "arrays";
+  if (has_pictures(folder)) return "images";
+  throw UsageError(fmt::format(
+      "{} holds no data known here: looked for IDX files (train-images-idx3-ubyte), CIFAR-10 "
+      "(data_batch_1.bin), arrays (x.npy) and pictures (train/CLASS/*.jpg or CLASS/*.jpg)",
+      folder.string()));
+}
+
+// NAME:DIR,key=value as NAME:dir=DIR,key=value.
+std::string with_dir_key(std::string_view spec) {
+  const std::string_view name = Options::name_in(spec);
+  if (name.size() == spec.size()) return std::string(spec);
+  const std::string_view rest = spec.substr(name.size() + 1);
+  if (rest.substr(0, rest.find(',')).find('=') != std::string_view::npos) return std::string(spec);
+  return fmt::format("{}:dir={}", name, rest);
+}
+
+std::string resolved(std::string_view spec) {
+  const std::string_view name = Options::name_in(spec);
+  if (row_named(name)) return with_dir_key(spec);
+  if (is_directory(std::filesystem::path(name))) {
+    const std::string_view rest = spec.substr(name.size());
+    return fmt::format("{}:dir={}{}{}", kind_of(name), name, rest.empty() ? "" : ",",
+                       rest.substr(std::min<std::size_t>(1, rest.size())));
+  }
+  if (name.find_first_of("/.") != std::string_view::npos)
+    throw UsageError(fmt::format("--data {}: there is no such folder", name));
+  std::vector<std::string_view> names;
+  for (const DatasetRow& row : kRows) names.push_back(row.name);
+  throw_unknown("data set", name, names);
+}
+
+}  // namespace
+
+std::span<const DatasetRow> datasets() { return kRows; }
+
+Data open_data(std::string_view spec, const OpenRequest& request) {
+  const std::string text = resolved(spec);
+  const DatasetRow& row = *row_named(Options::name_in(text));
+  Data data = row.open(Options(text, keys_in(row.keys)), request);
+  if (data.spec.empty()) data.spec = text;
+  if (request.limit > 0) data.train->keep_first(request.limit);
+  if (request.test_limit > 0) data.test->keep_first(request.test_limit);
+  if (data.test->shape() != data.train->shape())
+    throw UsageError(fmt::format("{}: test samples are of shape {}, those to train on {}", spec,
+                                 fmt::join(data.test->shape(), " x "),
+                                 fmt::join(data.train->shape(), " x ")));
+  if (data.test->classes() > data.train->classes())
+    throw UsageError(fmt::format("{}: the test samples have {} classes, those to train on {}", spec,
+                                 data.test->classes(), data.train->classes()));
+  return data;
+}
+
+}  // namespace lockstep

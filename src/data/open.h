@@ -1,0 +1,40 @@
+// --data NAME[:key=value,…]|DIR: from a name to samples.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "core/options.h"
+#include "data/dataset.h"
+
+namespace lockstep {
+
+struct OpenRequest {
+  std::size_t limit = 0, test_limit = 0;  // the first so many samples; 0: all
+  std::filesystem::path cache;            // where fetched sets lie, one folder each
+  // Puts MNIST's files into that folder, or throws a UsageError or InternalError that says why it
+  // can't; anything else ends the opening. Empty: don't try. A function, because only cli/ starts
+  // programs.
+  std::function<void(const std::filesystem::path&)> fetch_mnist;
+};
+
+struct DatasetRow {
+  std::string_view name, description;
+  std::string_view keys;  // with their defaults: "samples=1024,classes=10"
+  Data (*open)(const Options&, const OpenRequest&);
+};
+// A new one is a file of its own with open_NAME, and a line in datasets.def.
+std::span<const DatasetRow> datasets();
+
+// DIR is known by what it holds; NAME:DIR is short for NAME:dir=DIR. UsageError: no such name or
+// folder, or files that are not what they claim to be.
+Data open_data(std::string_view spec, const OpenRequest&);
+
+#define DATASET(function, name, description, keys) \
+  Data open_##function(const Options&, const OpenRequest&);
+#include "data/datasets.def"
+#undef DATASET
+
+}  // namespace lockstep

@@ -1,0 +1,198 @@
+// What each worker reads in each step: everything once an epoch, known to all, repeatable.
+#include "data/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+std::vector<int> labels_of(std::size_t samples, int classes) {
+  std::vector<int> labels;
+  Rng rng(3, 0, 1);
+  for (std::size_t i = 0; i < samples; ++i)
+    labels.push_back(static_cast<int>(std::min(rng.below(classes), rng.below(2 * classes))));
+  return labels;
+}
+
+struct Case {
+  std::string split;
+  std::size_t samples;
+  std::vector<std::size_t> batch;
+  bool reshard, balanced;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.split << c.samples; }
+};
+
+class EveryPlan : public ::testing::TestWithParam<Case> {
+ protected:
+  Plan make(std::uint64_t seed = 1) const {
+    const Case& c = GetParam();
+    return Plan({labels_, 5}, {Split(c.split), c.batch, c.reshard, c.balanced}, seed);
+  }
+  const std::vector<int> labels_ = labels_of(GetParam().samples, 5);
+};
+
+TEST_P(EveryPlan, ReadsEachSampleOnceAnEpoch) {
+  Plan plan = make();
+  for (int epoch : {0, 1, 2}) {
+    std::vector<int> seen(labels_.size());
+    for (int w = 0; w < plan.workers(); ++w)
+      for (std::size_t step = 0; step < plan.steps(epoch); ++step)
+        for (std::uint32_t sample : plan.indices(w, epoch, step)) ++seen.at(sample);
+    EXPECT_EQ(std::ranges::count(seen, 1), std::ssize(seen)) << "epoch " << epoch;
+  }
+}
+
+TEST_P(EveryPlan, KnowsEverybodysCounts) {
+  Plan plan = make();
+  for (int epoch : {0, 1})
+    for (std::size_t step = 0; step < plan.steps(epoch); ++step) {
+      std::size_t sum = 0;
+      for (int w = 0; w < plan.workers(); ++w) {
+        const std::size_t count = plan.samples(epoch, step)[w];
+        EXPECT_EQ(count, plan.indices(w, epoch, step).size());
+        EXPECT_LE(count, GetParam().batch[w]);
+        sum += count;
+      }
+      EXPECT_GT(sum, 0u);
+    }
+}
+
+TEST_P(EveryPlan, IsTheSameInAnyOrderOfAskingAndForAnyCopy) {
+  Plan forwards = make(), backwards = make(), copy = forwards;
+  for (int epoch = 2; epoch >= 0; --epoch)
+    for (std::size_t step = backwards.steps(epoch); step-- > 0;) {
+      const auto late = backwards.indices(0, epoch, step);
+      const Shard expected(late.begin(), late.end());
+      EXPECT_THAT(copy.indices(0, epoch, step), ::testing::ElementsAreArray(expected));
+    }
+  EXPECT_THAT(forwards.indices(0, 0, 0), ::testing::ElementsAreArray(backwards.indices(0, 0, 0)));
+}
+
+TEST_P(EveryPlan, FindsAStepByItsNumber) {
+  Plan plan = make();
+  std::uint64_t number = 0;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_EQ(plan.steps_before(epoch), number);
+    for (std::size_t step = 0; step < plan.steps(epoch); ++step, ++number) {
+      EXPECT_EQ(plan.position(number).epoch, epoch);
+      EXPECT_EQ(plan.position(number).step, step);
+    }
+  }
+  EXPECT_EQ(plan.position(0).epoch, 0);  // back again
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, EveryPlan,
+    ::testing::Values(Case{"random", 1000, {64}, false, false},
+                      Case{"random", 1000, {64, 64, 64}, false, false},
+                      Case{"random", 1000, {32, 64, 1}, true, false},
+                      Case{"contiguous", 7, {64, 64, 64}, false, false},
+                      Case{"contiguous", 2, {4, 4, 4, 4}, false, false},
+                      Case{"dirichlet:alpha=0.1", 1000, {16, 16, 16, 16}, true, false},
+                      Case{"class", 1000, {10, 10}, false, false},
+                      Case{"equal", 1000, {50, 20}, false, true},
+                      Case{"random", 1000, {10, 10, 10}, true, true}));
+
+TEST(Plan, ShufflesAnewEveryEpochInsideTheSameShard) {
+  const std::vector<int> labels = labels_of(100, 5);
+  Plan plan({labels, 5}, {Split("random"), {50, 50}}, 1);
+  const auto read = [&](int epoch) {
+    const auto batch = plan.indices(1, epoch, 0);
+    return Shard(batch.begin(), batch.end());
+  };
+  const Shard first = read(0), second = read(1);
+  EXPECT_NE(first, second);
+  EXPECT_THAT(second, ::testing::UnorderedElementsAreArray(first));
+}
+
+TEST(Plan, DealsAnewEveryEpochWhenToldTo) {
+  const std::vector<int> labels = labels_of(100, 5);
+  Plan plan({labels, 5}, {Split("random"), {50, 50}, true}, 1);
+  const auto batch = plan.indices(1, 0, 0);
+  const Shard first(batch.begin(), batch.end());
+  EXPECT_THAT(plan.indices(1, 1, 0), ::testing::Not(::testing::UnorderedElementsAreArray(first)));
+}
+
+TEST(Plan, AWorkerThatRanOutHasEmptyBatches) {
+  const std::vector<int> labels{0, 0, 0, 0, 0, 1};
+  Plan plan({labels, 2}, {Split("class"), {2, 2}}, 1);
+  EXPECT_EQ(plan.steps(0), 3u);
+  EXPECT_THAT(plan.samples(0, 0), ElementsAre(2, 1));
+  EXPECT_THAT(plan.samples(0, 1), ElementsAre(2, 0));
+  EXPECT_THAT(plan.samples(0, 2), ElementsAre(1, 0));
+  EXPECT_THAT(plan.indices(1, 0, 2), IsEmpty());
+}
+
+TEST(Plan, BalancedBatchesHoldAsManyOfEachClass) {
+  std::vector<int> labels(30, 0);
+  labels.insert(labels.end(), 20, 1);
+  Plan plan({labels, 2}, {Split("random"), {8}, false, true}, 1);
+  // 20 of class 1 fill 5 batches with 4; of class 0 then 10 are left over: one batch of 8, one
+  // of 2.
+  ASSERT_EQ(plan.steps(0), 7u);
+  std::map<std::size_t, int> batches;  // by number of class 1
+  for (std::size_t step = 0; step < 7; ++step)
+    ++batches[std::ranges::count_if(plan.indices(0, 0, step), [&](auto i) { return labels[i]; })];
+  EXPECT_EQ(batches[4], 5);
+  EXPECT_EQ(batches[0], 2);
+  EXPECT_EQ(plan.samples(0, 6)[0], 2u);
+  EXPECT_THAT(plan.notices(), ElementsAre(HasSubstr("2 of 7 batches")));
+}
+
+TEST(Plan, LeftoversOfBalancedBatchesSpreadOverTheEpoch) {
+  std::vector<int> labels(150, 0);
+  labels.insert(labels.end(), 50, 1);
+  Plan plan({labels, 2}, {Split("random"), {10}, false, true}, 1);
+  for (std::size_t step = 0; step < 20; ++step) {
+    const auto of_one =
+        std::ranges::count_if(plan.indices(0, 0, step), [&](auto i) { return labels[i]; });
+    EXPECT_EQ(of_one, step % 2 == 0 ? 5 : 0);
+  }
+}
+
+TEST(Plan, RefusesABalancedBatchThatIsNoMultiple) {
+  const std::vector<int> labels = labels_of(1000, 10);
+  const auto make = [&](std::size_t batch) {
+    return [&labels, batch] { Plan({labels, 10}, {Split("equal"), {batch}, false, true}, 1); };
+  };
+  EXPECT_THAT(make(64),
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("64 is not"), HasSubstr("are 60 and 70"))));
+  EXPECT_THAT(make(4), ThrowsMessage<UsageError>(HasSubstr("is 10")));
+}
+
+TEST(Plan, RefusesBalancedBatchesThatAWorkerCanNotFill) {
+  const std::vector<int> labels = labels_of(1000, 10);
+  EXPECT_THAT(
+      [&] {
+        Plan({labels, 10}, {Split("class"), {10, 10}, false, true}, 1);
+      },
+      ThrowsMessage<UsageError>(AllOf(HasSubstr("hold 0 of class 1"), HasSubstr("--split equal"))));
+}
+
+TEST(Plan, TellsOfShardsSmallerThanTheirBatch) {
+  const std::vector<int> labels = labels_of(10, 2);
+  EXPECT_THAT(Plan({labels, 2}, {Split("contiguous"), {8, 4}}, 1).notices(),
+              ElementsAre(HasSubstr("1 of 2 workers have fewer samples than their batch")));
+  EXPECT_THAT(Plan({labels, 2}, {Split("contiguous"), {5, 5}}, 1).notices(), IsEmpty());
+}
+
+TEST(Plan, TellsOfWorkersWithoutSamples) {
+  const std::vector<int> labels{0, 1};
+  EXPECT_THAT(Plan({labels, 2}, {Split("contiguous"), {1, 1, 1}}, 1).notices(),
+              ElementsAre(HasSubstr("1 of 3 workers have no samples")));
+}
+
+}  // namespace
+}  // namespace lockstep
