@@ -1,0 +1,41 @@
+// Networks by name. Each adapts to the shape of the samples and the number of classes, and gives
+// one score (logit) for each class.
+//
+// A new one is a file of its own, with make_NAME, and a line in models.def.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/options.h"
+#include "replica/network.h"
+
+namespace lockstep {
+
+struct ModelInput {
+  std::vector<std::int64_t> shape;  // of one sample: channels, height, width for images
+  std::int64_t classes = 0;
+};
+
+struct ModelRow {
+  std::string_view name;
+  std::string_view defaults;  // every key with its default: "width=256,depth=2"
+  std::string_view description;
+  std::unique_ptr<Network> (*make)(const Options&, const ModelInput&);
+};
+
+std::span<const ModelRow> models();
+// NAME[:key=value,…], or the path of a TorchScript file (whatever ends in .pt, or has a '/').
+// Initial weights come from LibTorch's generator: see draw_network(). UsageError if the name, a
+// key or the file is wrong, or the network can't take such samples.
+std::unique_ptr<Network> make_model(std::string_view spec, const ModelInput&);
+
+#define MODEL(function, name, defaults, description) \
+  std::unique_ptr<Network> make_##function(const Options&, const ModelInput&);
+#include "models/models.def"
+#undef MODEL
+
+}  // namespace lockstep

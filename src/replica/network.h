@@ -1,0 +1,67 @@
+// Any module behind one small interface: written in C++, or read from a TorchScript file. Belongs
+// to one thread.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct NamedTensor {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  // A batch in, a batch out; `x` has the samples along its first dimension.
+  virtual torch::Tensor forward(const torch::Tensor& x) = 0;
+  // Those that are trained, in the order of registration; one that is used in two places is
+  // listed once, under its first name.
+  std::vector<NamedTensor> parameters() const;
+  // What training leaves behind beside the parameters: the fp32 buffers (batch-norm statistics).
+  std::vector<NamedTensor> buffers() const;
+  // Dropout and batch norm behave as in training, or as in use.
+  virtual void train(bool on) = 0;
+  // Writes a file that torch.jit.load opens, under another name first, so that `path` never holds
+  // half a network. One of C++ is an archive of parameters and buffers by name; one of TorchScript
+  // is a whole network again. UsageError if `path` is the file that the network came from.
+  void save(const std::string& path) const;
+
+ private:
+  virtual std::vector<NamedTensor> all_parameters() const = 0;
+  virtual std::vector<NamedTensor> all_buffers() const = 0;
+  virtual void write(const std::string& path) const = 0;
+  virtual std::string origin() const { return {}; }  // the file it came from
+};
+
+// Those of them that are trained, each once, under its first name.
+std::vector<NamedTensor> trained(std::vector<NamedTensor>);
+std::size_t parameter_count(std::span<const NamedTensor>);
+std::size_t parameter_count(const Network&);
+// UsageError, naming the parameter, unless all are fp32 on the CPU, dense, and there is one.
+void check_trainable(std::span<const NamedTensor>);
+void check_trainable(const Network&);
+
+using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
+std::unique_ptr<Network> native_network(std::shared_ptr<torch::nn::Module>, Forward);
+
+// Any C++ module with Tensor forward(Tensor), or a holder of one (TORCH_MODULE).
+template <class Module>
+std::unique_ptr<Network> network_of(std::shared_ptr<Module> module) {
+  Module& m = *module;
+  return native_network(std::move(module), [&m](const torch::Tensor& x) { return m.forward(x); });
+}
+template <class Module>
+std::unique_ptr<Network> network_of(const torch::nn::ModuleHolder<Module>& holder) {
+  return network_of(holder.ptr());
+}
+
+}  // namespace lockstep

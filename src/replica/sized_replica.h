@@ -1,0 +1,22 @@
+// A replica of sizes alone, for simulations in which only times and bytes matter: a network of any
+// size on any number of workers takes no memory.
+#pragma once
+
+#include "core/replica.h"
+
+namespace lockstep {
+
+class SizedReplica final : public Replica {
+ public:
+  explicit SizedReplica(std::size_t parameters) : parameters_(parameters) {}
+
+  Values weights() override { return Values::hollow(parameters_, Type::fp32); }
+  Values gradients() override { return Values::hollow(parameters_, Type::fp32); }
+  using Replica::apply_gradients;
+  void apply_gradients(std::uint64_t, Slice) override {}
+
+ private:
+  std::size_t parameters_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+#include "replica/torch_replica.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/kernels.h"
+#include "core/rng.h"
+
+namespace lockstep {
+
+std::unique_ptr<Network> draw_network(std::uint64_t seed,
+                                      const std::function<std::unique_ptr<Network>()>& make,
+                                      const Turns& turns) {
+  RandomStream initial(seed, 0, purpose_of("initial weights"));
+  const Turn turn(turns);
+  const RandomStream::Installed installed(initial);
+  return make();
+}
+
+TorchReplica::TorchReplica(TorchReplicaInput input)
+    : network_(std::move(input.network)),
+      model_(*network_, input.weights, input.gradients),
+      optimiser_(make_optimiser(input.optimiser, model_)),
+      schedule_(std::move(input.schedule)),
+      random_(input.seed, input.rank, purpose_of("network")),
+      turns_(std::move(input.turns)),
+      zero_{{0, model_.count()}} {}
+
+Values TorchReplica::gradients() {
+  // Until all is applied the caller is at work on the rest; from then on it may write anywhere.
+  std::size_t zeros = 0;
+  for (Slice part : zero_) zeros += part.count;
+  if (zeros == model_.count()) zero_.clear();
+  return {model_.gradients(), model_.count(), Type::fp32};
+}
+
+void TorchReplica::apply_gradients(std::uint64_t step, Slice part) {
+  if (step != std::exchange(zero_step_, step)) zero_.clear();
+  optimiser_->step(schedule_.at(step), step, part);
+  zero_.push_back(part);
+}
+
+void TorchReplica::zero_gradients() {
+  std::ranges::sort(zero_, {}, &Slice::begin);
+  std::size_t from = 0;
+  for (Slice part : zero_) {
+    std::fill(model_.gradients() + from, model_.gradients() + part.begin, 0.0f);
+    from = part.end();
+  }
+  std::fill(model_.gradients() + from, model_.gradients() + model_.count(), 0.0f);
+  zero_.clear();
+}
+
+double TorchReplica::backward(const torch::Tensor& x, const torch::Tensor& y, const Loss& loss) {
+  zero_gradients();
+  set_training(true);
+  if (hooks_) hooks_->forget();
+  double mean = 0;
+  if (x.size(0) > 0)
+    mean = compute([&] {
+      const torch::Tensor value = loss(network_->forward(x), y);
+      value.backward();
+      return value.item<double>();
+    });
+  if (hooks_) hooks_->flush();
+  return mean;
+}
+
+void TorchReplica::on_slice_ready(BackwardHooks::Ready ready) {
+  hooks_.reset();
+  if (ready) hooks_.emplace(model_, std::move(ready));
+}
+
+torch::Tensor TorchReplica::predict(const torch::Tensor& x) {
+  const torch::NoGradGuard no_grad;
+  set_training(false);
+  return compute([&] { return network_->forward(x); });
+}
+
+void TorchReplica::set_training(bool on) {
+  if (training_ != on) network_->train(on);
+  training_ = on;
+}
+
+std::optional<std::string> TorchReplica::first_bad_gradient() const {
+  const float* const all = model_.gradients();
+  if (kernels().finite(all, model_.count())) return {};
+  const float* const bad =
+      std::find_if_not(all, all + model_.count(), [](float value) { return std::isfinite(value); });
+  return model_.name_at(static_cast<std::size_t>(bad - all));
+}
+
+}  // namespace lockstep

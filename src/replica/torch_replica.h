@@ -1,0 +1,107 @@
+// The replica that computes: a LibTorch network whose parameters lie in the caller's memory, its
+// optimiser and its learning rates. Belongs to one thread.
+#pragma once
+
+#include <optional>
+
+#include "core/replica.h"
+#include "replica/backward_hooks.h"
+#include "replica/optimiser.h"
+#include "replica/random_stream.h"
+#include "replica/schedule.h"
+
+namespace lockstep {
+
+// Keeps replicas of one process that run on different threads apart while they compute, since
+// LibTorch's generator is the process's. Empty where ranks are processes or simulated.
+struct Turns {
+  std::function<void()> take, give;
+};
+class Turn {
+ public:
+  explicit Turn(const Turns& turns) : turns_(turns) {
+    if (turns_.take) turns_.take();
+  }
+  ~Turn() {
+    if (turns_.give) turns_.give();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  const Turns& turns_;
+};
+
+// The network that `make` builds, with the initial weights of the run: the same on every rank.
+std::unique_ptr<Network> draw_network(std::uint64_t seed,
+                                      const std::function<std::unique_ptr<Network>()>& make,
+                                      const Turns& = {});
+
+struct TorchReplicaInput {
+  std::unique_ptr<Network> network;
+  Bytes weights, gradients;  // parameter_count() floats each; the caller's, and outlive the replica
+  Options optimiser;         // of optimiser_options()
+  Schedule schedule;
+  std::uint64_t seed = 0;
+  int rank = 0;
+  Turns turns = {};
+};
+
+class TorchReplica final : public Replica {
+ public:
+  explicit TorchReplica(TorchReplicaInput);
+  TorchReplica(const TorchReplica&) = delete;
+  TorchReplica& operator=(const TorchReplica&) = delete;
+
+  Values weights() override { return {model_.weights(), model_.count(), Type::fp32}; }
+  Values gradients() override;
+  using Replica::apply_gradients;
+  void apply_gradients(std::uint64_t step, Slice part) override;
+
+  // The mean loss over the batch, given the network's output and `y`.
+  using Loss = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& y)>;
+  // Forward and backward: the gradients are those of this batch, and its loss is returned. An
+  // empty batch has gradients and loss of zero.
+  double backward(const torch::Tensor& x, const torch::Tensor& y, const Loss&);
+  // From then on, called during every backward as BackwardHooks::Ready says; all parts have been
+  // reported when backward() returns.
+  void on_slice_ready(BackwardHooks::Ready);
+  // The output as in use: no dropout, batch norm by its statistics, no gradients.
+  torch::Tensor predict(const torch::Tensor& x);
+
+  // Runs `f` with this rank's random numbers in LibTorch. `f` must not block: in simulation another
+  // rank would run with them.
+  template <class F>
+  auto compute(F&& f) {
+    const Turn turn(turns_);
+    const RandomStream::Installed installed(random_);
+    return f();
+  }
+
+  // The first parameter, if any, whose gradient has a NaN or an infinity in it.
+  std::optional<std::string> first_bad_gradient() const;
+
+  Network& network() { return *network_; }
+  FlatModel& model() { return model_; }
+  Optimiser& optimiser() { return *optimiser_; }
+  RandomStream& random() { return random_; }
+  const Schedule& schedule() const { return schedule_; }
+
+ private:
+  void zero_gradients();
+  void set_training(bool on);
+
+  std::unique_ptr<Network> network_;
+  std::optional<bool> training_;  // what the network was last set to
+  FlatModel model_;
+  std::unique_ptr<Optimiser> optimiser_;
+  Schedule schedule_;
+  RandomStream random_;
+  Turns turns_;
+  std::optional<BackwardHooks> hooks_;
+  // Parts of the gradients that the optimiser left zero, all in this step.
+  std::vector<Slice> zero_;
+  std::uint64_t zero_step_ = 0;
+};
+
+}  // namespace lockstep
