@@ -1,0 +1,95 @@
+// What can be known about a configuration without opening anything.
+#include <algorithm>
+
+#include "collectives/all_reduce.h"
+#include "core/error.h"
+#include "core/names.h"
+#include "data/split.h"
+#include "replica/optimiser.h"
+#include "replica/schedule.h"
+#include "strategies/registry.h"
+#include "train/cluster_spec.h"
+#include "train/conditions.h"
+#include "train/config.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMostRanks = 4096;
+
+void one_of(std::string_view flag, const std::string& value,
+            std::initializer_list<std::string_view> valid) {
+  if (std::ranges::find(valid, value) == valid.end())
+    throw_unknown(flag, value, {valid.begin(), valid.size()});
+}
+
+void check_servers(const TrainConfig& config) {
+  const StrategyRow& row = strategy_named(config.strategy);
+  one_of("server placement", config.server_placement, {"dedicated", "colocated"});
+  if (!row.has_servers && config.servers > 0)
+    throw UsageError(fmt::format("--servers {}: {} has no servers", config.servers, row.name));
+  if (row.has_servers && config.servers < 1)
+    throw UsageError(fmt::format("--servers {}: {} needs at least 1", config.servers, row.name));
+  if (config.server_placement == "colocated" && config.servers > config.workers)
+    throw UsageError(
+        fmt::format("--servers {}: only {} workers can have one each, or use --server-placement "
+                    "dedicated",
+                    config.servers, config.workers));
+}
+
+void check_ranks(const TrainConfig& config) {
+  if (config.workers < 1 || config.ranks() > kMostRanks)
+    throw UsageError(
+        fmt::format("--workers must be from 1 to {}, not {}", kMostRanks, config.workers));
+  if (config.threads < 0)
+    throw UsageError(fmt::format("--threads must be 0 or more, not {}", config.threads));
+  one_of("transport", config.transport, {"auto", "shm", "ucx", "loopback"});
+  const std::string kind = cluster_kind(config.cluster);
+  if (kind != "local" && config.transport == "loopback")
+    throw UsageError(fmt::format("--transport loopback does not work over --cluster {}", kind));
+  if (kind == "sim" && config.transport != "auto")
+    throw UsageError("--cluster sim brings its own transport: leave --transport out");
+}
+
+void check_training(const TrainConfig& config) {
+  if (config.batch < 1) throw UsageError("--batch must be at least 1");
+  if (config.global_batch > 0 && config.global_batch < std::uint64_t(config.workers))
+    throw UsageError(fmt::format("--global-batch {} is less than a sample for each of {} workers",
+                                 config.global_batch, config.workers));
+  if (config.epochs < 1 && config.steps < 1)
+    throw UsageError("--epochs must be at least 1, or give --steps");
+  one_of("lr scaling", config.lr_scaling, {"none", "linear"});
+  one_of("reshard", config.reshard, {"never", "epoch"});
+  if (!(config.warmup_epochs >= 0)) throw UsageError("--warmup-epochs can't be negative");
+  if (!(config.target_accuracy >= 0 && config.target_accuracy <= 1))
+    throw UsageError(
+        fmt::format("--target-accuracy is a share, e.g. 0.98, not {}", config.target_accuracy));
+  const Split split(config.split);
+  const Options optimiser = optimiser_options(config.optimizer);
+  ScheduleInput input;
+  input.base_lr = optimiser.number("lr");
+  input.warmup_epochs = config.warmup_epochs;
+  const Schedule schedule(config.lr_schedule, input);
+}
+
+}  // namespace
+
+void complete(TrainConfig& config) {
+  if (config.servers < 0) config.servers = strategy_named(config.strategy).has_servers ? 1 : 0;
+}
+
+void check(const TrainConfig& config) {
+  check_servers(config);
+  check_ranks(config);
+  check_strategy(config.strategy, config.workers, config.servers,
+                 config.server_placement == "colocated");
+  all_reduce_named(config.collective);
+  check_training(config);
+  conditions_from(config);
+  if (cluster_kind(config.cluster) != "sim") return;
+  const Simulation simulation = simulation_from(config.cluster, config.ranks(), config.seed);
+  if (config.audit && !simulation.numerics)
+    throw UsageError("--audit checks numbers, and numerics=off has none: leave one out");
+}
+
+}  // namespace lockstep

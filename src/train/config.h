@@ -1,0 +1,70 @@
+// One training run as it was asked for: the flags of `lockstep train`, typed, with their defaults.
+// Written to run.json and read back by workers and by --resume. Specs (NAME:key=value,…) stay text
+// here; whoever makes the thing they name reads them.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct TrainConfig {
+  // Who.
+  int workers = 2;
+  int servers = -1;  // -1: as the strategy has them, see complete()
+  std::string server_placement = "dedicated";
+  int threads = 0;  // a worker; 0: cores / workers, at least 1
+  std::string cluster = "local";
+  std::string transport = "auto";
+  // How.
+  std::string strategy = "all-reduce";
+  std::string collective = "auto";
+  // What.
+  std::string model = "mnist-cnn";
+  std::string data = "mnist";
+  std::uint64_t limit = 0, test_limit = 0;  // 0: all samples
+  std::string split = "random";
+  std::string reshard = "never";
+  bool balanced_batches = false;
+  // Training.
+  std::uint64_t batch = 64;        // a worker
+  std::uint64_t global_batch = 0;  // 0: batch x workers
+  std::uint64_t epochs = 5;
+  std::uint64_t steps = 0;  // 0: by epochs
+  std::string optimizer = "sgd:lr=0.01,momentum=0.5";
+  std::string lr_schedule = "constant";
+  std::string lr_scaling = "none";
+  double warmup_epochs = 0;
+  std::uint64_t seed = 1;
+  double target_accuracy = 0;        // 0: none
+  std::uint64_t evaluate_every = 0;  // steps; 0: after each epoch
+  // Safety and output.
+  bool audit = false;
+  std::uint64_t checkpoint_every = 0;  // steps; 0: never
+  std::string resume;                  // a run's folder, or a checkpoint's
+  std::vector<std::string> faults;
+  std::string shape;
+  std::string profile_out;
+  std::string out;  // the run's folder
+  // Where data sets are kept; from the environment, which only cli/ reads.
+  std::string cache;
+
+  int ranks() const { return workers + (server_placement == "dedicated" ? servers : 0); }
+  bool operator==(const TrainConfig&) const = default;
+};
+
+nlohmann::ordered_json to_json(const TrainConfig&);
+// Fields that are missing keep what `base` has. UsageError names a field that is unknown or of the
+// wrong type.
+TrainConfig config_from(const nlohmann::json&, TrainConfig base = {});
+
+// Fills in the number of servers where nobody said: 1, or none. UsageError: no such strategy.
+void complete(TrainConfig&);
+
+// UsageError if a flag is wrong, alone or together with others; all that can be known without
+// opening data or files. REQUIRES: complete().
+void check(const TrainConfig&);
+
+}  // namespace lockstep

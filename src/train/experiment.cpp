@@ -1,0 +1,86 @@
+#include "train/experiment.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "measure/machine.h"
+#include "train/torch_learner.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+namespace {
+
+TrainConfig checked(TrainConfig config) {
+  complete(config);
+  check(config);
+  return config;
+}
+
+std::optional<Simulation> simulation_of(const TrainConfig& config) {
+  if (cluster_kind(config.cluster) != "sim") return {};
+  return simulation_from(config.cluster, config.ranks(), config.seed);
+}
+
+Data data_of(const TrainConfig& config,
+             const std::function<void(const std::filesystem::path&)>& fetch_mnist) {
+  OpenRequest request{config.limit, config.test_limit, config.cache, fetch_mnist};
+  Data data = open_data(config.data, request);
+  if (data.train->size() == 0)
+    throw UsageError(fmt::format("{} has no training samples", config.data));
+  return data;
+}
+
+// Timed: what a split costs is one of the figures that are compared.
+Plan plan_of(const TrainConfig& config, const Dataset& train,
+             const std::vector<std::size_t>& batches, double& seconds) {
+  const double start = wall_now();
+  PlanOptions options{Split(config.split), batches, config.reshard == "epoch",
+                      config.balanced_batches};
+  Plan plan({train.labels(), train.classes()}, options, config.seed);
+  plan.steps(0);
+  seconds = wall_now() - start;
+  return plan;
+}
+
+}  // namespace
+
+std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
+  const int m = config.workers;
+  if (config.global_batch == 0) return std::vector<std::size_t>(m, config.batch);
+  std::vector<std::size_t> batches;
+  for (int r = 0; r < m; ++r) batches.push_back(chunk(config.global_batch, m, r).count);
+  return batches;
+}
+
+Experiment::Experiment(TrainConfig asked,
+                       const std::function<void(const std::filesystem::path&)>& fetch_mnist)
+    : config(checked(std::move(asked))),
+      simulation(simulation_of(config)),
+      data(data_of(config, fetch_mnist)),
+      plan(plan_of(config, *data.train, batch_by_worker(config), split_s)),
+      batches_(batch_by_worker(config)) {
+  Plan counted = plan;
+  steps_per_epoch = counted.steps(0);
+  steps = config.steps > 0 ? config.steps : counted.steps_before(static_cast<int>(config.epochs));
+  if (hollow()) {
+    hollow_parameters = parameter_count(*network_for(*this));
+  } else if (data.train->slow() || data.test->slow()) {
+    const int cores = this_machine().cores;
+    readers = std::make_unique<ReaderPool>(std::max(1, cores / config.ranks()));
+  }
+}
+
+int Experiment::threads(int cores) const {
+  // Simulated workers take turns on this process's threads, whose number must not depend on how
+  // many they are, or their bits would.
+  if (config.threads > 0) return config.threads;
+  return simulation ? 1 : std::max(1, cores / config.ranks());
+}
+
+std::vector<std::string> Experiment::notices() const {
+  std::vector<std::string> all = data.notices;
+  for (const std::string& notice : plan.notices()) all.push_back(notice);
+  return all;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// All that the ranks of one process share, worked out once from the configuration: data, who reads
+// what, how many steps. Nothing in it changes while ranks use it; each takes its own copy of the
+// plan.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "data/open.h"
+#include "data/plan.h"
+#include "data/reader_pool.h"
+#include "train/cluster_spec.h"
+#include "train/config.h"
+
+namespace lockstep {
+
+struct Experiment {
+  // Completes and checks the configuration (see config.h), and opens the data. `fetch_mnist`: see
+  // data/open.h; empty: data must be there. UsageError.
+  explicit Experiment(TrainConfig,
+                      const std::function<void(const std::filesystem::path&)>& fetch_mnist = {});
+
+  TrainConfig config;
+  std::optional<Simulation> simulation;
+  Data data;
+  double split_s = 0;
+  Plan plan;
+  std::uint64_t steps = 0;  // of the whole run
+  // For the schedule of the learning rate: steps an epoch, of the first.
+  std::uint64_t steps_per_epoch = 1;
+
+  std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
+  std::size_t hollow_parameters = 0;    // where only sizes count
+
+  bool hollow() const { return simulation && !simulation->numerics; }
+  std::size_t full_batch(int worker) const { return batches_.at(worker); }
+  // Threads of a worker, chosen if the configuration leaves it open.
+  int threads(int cores) const;
+  // What the user should know before it starts, a sentence each.
+  std::vector<std::string> notices() const;
+
+ private:
+  std::vector<std::size_t> batches_;  // by worker
+};
+
+// --batch each, or --global-batch cut into parts that differ by at most one.
+std::vector<std::size_t> batch_by_worker(const TrainConfig&);
+
+}  // namespace lockstep

@@ -1,0 +1,20 @@
+// Texts of all ranks brought to rank 0: results, metrics, error counts. Never on the training path.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace lockstep {
+
+// Collective. On rank 0 every rank's text, by rank; on the others nothing.
+std::vector<std::string> gather_texts(Transport&, const std::string& mine);
+// Collective. Rank 0's text, on all ranks.
+std::string text_of_first(Transport&, const std::string& mine);
+// Collective. The sum over all ranks, element by element and the same on all of them, in place.
+void sum_over_ranks(Transport&, std::vector<double>&);
+// Collective. Rank r's numbers in row r, on every rank. REQUIRES: as many on every rank.
+std::vector<std::vector<double>> all_rows(Transport&, const std::vector<double>& mine);
+
+}  // namespace lockstep

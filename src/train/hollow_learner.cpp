@@ -1,0 +1,30 @@
+// Sizes alone: every buffer has a length and no data, and computing takes the time it is said to.
+#include "replica/sized_replica.h"
+#include "train/learner.h"
+
+namespace lockstep {
+namespace {
+
+class HollowLearner final : public Learner {
+ public:
+  explicit HollowLearner(std::size_t parameters) : replica_(parameters) {}
+
+  Replica& replica() override { return replica_; }
+  double compute(std::uint64_t) override { return 0; }
+  Tally tally(Slice) override { return {}; }
+  void save_model(const std::string&) override {}
+  std::vector<Blob> state() override { return {}; }
+  void restore(const Checkpoint&, int) override {}
+
+ private:
+  SizedReplica replica_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_hollow_learner(const Experiment& experiment, const OpenMemory& open) {
+  open(experiment.hollow_parameters);
+  return std::make_unique<HollowLearner>(experiment.hollow_parameters);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,107 @@
+#include "train/progress_log.h"
+
+#include <numeric>
+
+#include "core/error.h"
+
+namespace lockstep {
+
+void ProgressLog::loss(double mean, std::size_t samples) {
+  last_loss_ = mean;
+  loss_sum_ += mean * static_cast<double>(samples);
+  loss_samples_ += static_cast<double>(samples);
+}
+
+void ProgressLog::stepped(const Step& step, int rank, double training_s) {
+  ++taken_;
+  epoch_ = step.epoch;
+  samples_ += std::accumulate(step.samples.begin(), step.samples.end(), std::uint64_t{0});
+  if (static_cast<std::size_t>(rank) < step.samples.size()) own_samples_ += step.samples[rank];
+  training_s_ = training_s;
+}
+
+Progress ProgressLog::progress(std::uint64_t steps) const {
+  return {taken_,
+          steps,
+          epoch_,
+          last_loss_,
+          samples_ - samples_before_,
+          training_s_ - training_before_s_};
+}
+
+std::vector<double> ProgressLog::totals(std::uint64_t bytes_sent) {
+  std::vector<double> mine{loss_sum_, loss_samples_, static_cast<double>(bytes_sent)};
+  loss_sum_ = loss_samples_ = 0;
+  return mine;
+}
+
+Score ProgressLog::score_from(const std::vector<double>& totals, std::uint64_t taken,
+                              bool ends_epoch, double training_s) {
+  Score score;
+  score.steps = taken;
+  score.ends_epoch = ends_epoch;
+  score.training_s = training_s;
+  score.train_loss = totals[1] > 0 ? totals[0] / totals[1] : 0;
+  score.bytes = static_cast<std::uint64_t>(totals[2]);
+  return score;
+}
+
+void ProgressLog::epoch_ended(double training_s) {
+  seconds_by_epoch_.push_back(training_s - epoch_start_s_);
+  epoch_start_s_ = training_s;
+}
+
+void ProgressLog::complete(TrainResult& result) const {
+  result.samples = samples_;
+  result.scores = scores_;
+  result.seconds_by_epoch = seconds_by_epoch_;
+}
+
+std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const {
+  nlohmann::ordered_json scores = nlohmann::ordered_json::array();
+  for (const Score& score : scores_) scores.push_back(to_json(score));
+  const Spent& spent = clock.spent();
+  return nlohmann::ordered_json{
+      {"taken", taken_},
+      {"samples", samples_},
+      {"own_samples", own_samples_},
+      {"epoch", epoch_},
+      {"loss_sum", loss_sum_},
+      {"loss_samples", loss_samples_},
+      {"scores", scores},
+      {"seconds_by_epoch", seconds_by_epoch_},
+      {"epoch_start_s", epoch_start_s_},
+      {"training_s", clock.training_s()},
+      {"spent", {spent.compute_s, spent.communicate_s, spent.wait_s}},
+      {"luck", saved.luck},
+      {"strategy", saved.strategy},
+      {"traffic",
+       {saved.exchanged.bytes_sent, saved.exchanged.messages_sent, saved.exchanged.bytes_received,
+        saved.exchanged.messages_received, saved.bytes_other}}}
+      .dump();
+}
+
+ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& clock) try {
+  const auto json = nlohmann::json::parse(text);
+  taken_ = json.at("taken");
+  samples_ = samples_before_ = json.at("samples");
+  own_samples_ = json.at("own_samples");
+  epoch_ = json.at("epoch");
+  loss_sum_ = json.at("loss_sum");
+  loss_samples_ = json.at("loss_samples");
+  for (const auto& score : json.at("scores")) scores_.push_back(score_from_json(score));
+  seconds_by_epoch_ = json.at("seconds_by_epoch").get<std::vector<double>>();
+  epoch_start_s_ = json.at("epoch_start_s");
+  training_s_ = training_before_s_ = json.at("training_s");
+  const auto spent = json.at("spent").get<std::vector<double>>();
+  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2)});
+  const auto traffic = json.at("traffic").get<std::vector<std::uint64_t>>();
+  return {json.at("luck"),
+          json.at("strategy"),
+          {traffic.at(0), traffic.at(1), traffic.at(2), traffic.at(3)},
+          traffic.at(4)};
+} catch (const nlohmann::json::exception& e) {
+  throw UsageError(fmt::format("the checkpoint's progress can't be read: {}", e.what()));
+}
+
+}  // namespace lockstep

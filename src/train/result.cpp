@@ -1,0 +1,113 @@
+#include "train/result.h"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(bool there, Json value) { return there ? std::move(value) : Json(nullptr); }
+
+}  // namespace
+
+Json to_json(const RankReport& r) {
+  const auto per_second = [&](double n) { return r.training_s > 0 ? n / r.training_s : 0; };
+  const auto used = [&](auto field) { return r.usage ? Json((*r.usage).*field) : Json(nullptr); };
+  return {{"rank", r.rank},
+          {"role", r.works ? "worker" : "server"},
+          {"host", r.host},
+          {"samples_per_second", or_null(r.works, per_second(static_cast<double>(r.samples)))},
+          {"cpu_percent", used(&Usage::cpu_percent)},
+          {"peak_rss_bytes", used(&Usage::peak_rss_bytes)},
+          {"shared_bytes", used(&Usage::shared_bytes)},
+          {"bytes_sent", r.exchanged.bytes_sent},
+          {"bytes_received", r.exchanged.bytes_received},
+          {"messages_sent", r.exchanged.messages_sent},
+          {"bytes_other", r.bytes_other},
+          {"disk_read_bytes", used(&Usage::disk_read_bytes)},
+          {"disk_written_bytes", used(&Usage::disk_written_bytes)},
+          {"compute_seconds", r.spent.compute_s},
+          {"communicate_seconds", r.spent.communicate_s},
+          {"hidden_seconds", 0.0},
+          {"wait_seconds", r.spent.wait_s}};
+}
+
+Json to_json(const Score& s) {
+  return {{"steps", s.steps},
+          {"ends_epoch", s.ends_epoch},
+          {"training_seconds", s.training_s},
+          {"accuracy", s.accuracy},
+          {"loss", s.loss},
+          {"train_loss", s.train_loss},
+          {"consensus_distance", s.consensus_distance},
+          {"bytes_sent", s.bytes},
+          {"accuracy_by_class", s.by_class}};
+}
+
+Score score_from_json(const nlohmann::json& json) {
+  return {json.at("steps"),
+          json.at("ends_epoch"),
+          json.at("training_seconds"),
+          json.at("accuracy"),
+          json.at("loss"),
+          json.at("train_loss"),
+          json.at("consensus_distance"),
+          json.at("bytes_sent"),
+          json.at("accuracy_by_class")};
+}
+
+const Score* reaches(const std::vector<Score>& scores, double target) {
+  if (target <= 0) return nullptr;
+  const auto found =
+      std::ranges::find_if(scores, [&](const Score& s) { return s.accuracy >= target; });
+  return found == scores.end() ? nullptr : &*found;
+}
+
+Json summary(const TrainConfig& config, const TrainResult& result) {
+  const Score* last = result.scores.empty() ? nullptr : &result.scores.back();
+  const Score* target = reaches(result.scores, config.target_accuracy);
+  Json by_epoch = Json::array();
+  for (const Score& s : result.scores)
+    if (s.ends_epoch) by_epoch.push_back(s.accuracy);
+  double train_s = 0;
+  for (const Json& rank : result.ranks)
+    train_s = std::max(train_s, rank["compute_seconds"].get<double>() +
+                                    rank["communicate_seconds"].get<double>() +
+                                    rank["wait_seconds"].get<double>());
+  const auto steps = static_cast<double>(result.steps),
+             samples = static_cast<double>(result.samples);
+  return {{"schema_version", 1},
+          {"status", result.status},
+          {"reason", or_null(!result.reason.empty(), result.reason)},
+          {"strategy", config.strategy},
+          {"collective", result.collective},
+          {"model", config.model},
+          {"data", result.data},
+          {"workers", config.workers},
+          {"servers", config.servers},
+          {"seed", config.seed},
+          {"simulated", result.simulated},
+          {"oversubscribed", result.oversubscribed},
+          {"metric", "accuracy"},
+          {"score", last ? Json(last->accuracy) : Json(nullptr)},
+          {"score_by_epoch", by_epoch},
+          {"score_by_class", last ? Json(last->by_class) : Json(nullptr)},
+          {"seconds_by_epoch", result.seconds_by_epoch},
+          {"train_seconds", train_s},
+          {"split_seconds", result.split_s},
+          {"samples_per_second", or_null(train_s > 0, samples / train_s)},
+          {"target_seconds", target ? Json(target->training_s) : Json(nullptr)},
+          {"target_steps", target ? Json(target->steps) : Json(nullptr)},
+          {"target_bytes", target ? Json(target->bytes) : Json(nullptr)},
+          {"steps", result.steps},
+          {"effective_batch", or_null(steps > 0, samples / steps)},
+          {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
+          // Every strategy there is so far starts each step with what the last one left.
+          {"staleness", {{"max", 0}, {"mean", 0.0}, {"histogram", {result.steps}}}},
+          {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
+          {"damaged_files", result.damaged},
+          {"workers_detail", result.ranks}};
+}
+
+}  // namespace lockstep

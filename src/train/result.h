@@ -1,0 +1,65 @@
+// What came out of a run: the summary of cli.md, in run.json under `result` and on stdout with
+// --json. Units are in the names; a figure that does not exist is null.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "measure/ledger.h"
+#include "measure/usage.h"
+#include "train/config.h"
+#include "train/step_clock.h"
+
+namespace lockstep {
+
+// One rank's part of it.
+struct RankReport {
+  int rank = 0;
+  bool works = true;  // else a dedicated server
+  std::string host;
+  std::uint64_t samples = 0;
+  double training_s = 0;
+  Spent spent;
+  Traffic exchanged;  // by the strategy, during training steps
+  std::uint64_t bytes_other = 0;
+  std::optional<Usage> usage;  // none in simulation
+};
+nlohmann::ordered_json to_json(const RankReport&);
+
+// The score at one point of the run, on the model that the strategy defines.
+struct Score {
+  std::uint64_t steps = 0;  // taken before it
+  bool ends_epoch = true;
+  double training_s = 0;
+  double accuracy = 0;
+  double loss = 0;        // of the test set
+  double train_loss = 0;  // mean since the last score, of all workers
+  double consensus_distance = 0;
+  std::uint64_t bytes = 0;  // sent by all ranks so far, by the strategy
+  std::vector<double> by_class;
+};
+nlohmann::ordered_json to_json(const Score&);
+Score score_from_json(const nlohmann::json&);
+
+struct TrainResult {
+  std::string status = "done", reason;  // done|failed|stopped; why
+  std::string collective;               // what `auto` chose
+  std::string data;                     // what was really used
+  bool simulated = false, oversubscribed = false;
+  std::uint64_t steps = 0, samples = 0;
+  double split_s = 0;
+  std::string model_sha256;  // of the final weights
+  std::vector<Score> scores;
+  std::vector<double> seconds_by_epoch;
+  std::vector<nlohmann::ordered_json> ranks;  // RankReports
+  std::set<std::string> damaged;              // files of the data, and why; others stood in
+};
+
+// The first score that reaches the target, or null.
+const Score* reaches(const std::vector<Score>&, double target);
+nlohmann::ordered_json summary(const TrainConfig&, const TrainResult&);
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+#include "train/resume.h"
+
+#include "core/error.h"
+#include "train/checkpoint.h"
+
+namespace lockstep {
+
+TrainConfig config_of_checkpoint(const std::string& path) {
+  const Checkpoint checkpoint(path);
+  try {
+    TrainConfig config = config_from(checkpoint.about().at("config"));
+    config.resume = checkpoint.folder();
+    return config;
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(
+        fmt::format("{}/manifest.json does not say what it is of", checkpoint.folder()));
+  }
+}
+
+void check_resumable(const TrainConfig& saved, const TrainConfig& asked) {
+  const auto before = to_json(saved), after = to_json(asked);
+  for (const char* setting :
+       {"workers", "servers", "server_placement", "strategy", "model", "data", "limit", "split",
+        "reshard", "balanced_batches", "batch", "global_batch", "optimizer", "seed"})
+    if (before.at(setting) != after.at(setting))
+      throw UsageError(
+          fmt::format("the checkpoint {} is of a run with {} {}, so it can't go on with {}",
+                      saved.resume, setting, before.at(setting).dump(), after.at(setting).dump()));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// Where a rank's training time goes. Each step is stamped when it starts, when this rank is ready
+// to exchange, and when it is over; what the optimiser took in between is known too. From the
+// stamps of all ranks follows what no rank can see alone: of the time spent exchanging, how long it
+// only waited for ranks that were not ready yet.
+//
+//   compute = start..ready + optimiser,  wait = until the last rank was ready (at most the
+//   exchange), communicate = the rest of the exchange; together the whole training time.
+#pragma once
+
+#include <vector>
+
+#include "core/replica.h"
+#include "transport/rank.h"
+
+namespace lockstep {
+
+struct Spent {
+  double compute_s = 0, communicate_s = 0, wait_s = 0;
+  double total_s() const { return compute_s + communicate_s + wait_s; }
+  Spent& operator+=(const Spent&);
+};
+
+class StepClock {
+ public:
+  // `ahead_s`: how far this rank's clock is ahead of rank 0's.
+  StepClock(Clock& clock, double ahead_s) : clock_(clock), ahead_s_(ahead_s) {}
+
+  void start();
+  void ready();
+  void end();
+  void optimised(double seconds) { optimiser_s_ += seconds; }
+  double last_optimiser_s() const { return optimiser_s_; }  // of the step that ended last
+
+  // So far, of this rank: steps timed since the last settle() count as well.
+  double training_s() const { return training_s_; }
+  // Collective over all ranks, which have timed the same steps: divides the time of the steps since
+  // the last call.
+  void settle(Transport&);
+  const Spent& spent() const { return spent_; }
+  // For resuming.
+  void restore(double training_s, const Spent& spent);
+
+ private:
+  struct Stamped {
+    double ready;  // on rank 0's clock
+    double compute_s, exchange_s;
+  };
+
+  Clock& clock_;
+  const double ahead_s_;
+  double start_ = 0, ready_ = 0, optimiser_s_ = 0;
+  double training_s_ = 0;
+  Spent spent_;
+  std::vector<Stamped> open_;
+};
+
+// A replica whose optimiser's time is told to a clock.
+class TimedReplica : public Replica {
+ public:
+  TimedReplica(Replica& inner, Clock& clock, StepClock& steps)
+      : inner_(inner), clock_(clock), steps_(steps) {}
+  Values weights() override { return inner_.weights(); }
+  Values gradients() override { return inner_.gradients(); }
+  void apply_gradients(std::uint64_t step, Slice part) override;
+
+ private:
+  Replica& inner_;
+  Clock& clock_;
+  StepClock& steps_;
+};
+
+// Collective. How far this rank's clock is ahead of rank 0's: 0 in simulation and on one host, else
+// from the quickest of a few exchanges with it.
+double clock_ahead_s(Transport&);
+
+}  // namespace lockstep

@@ -1,0 +1,193 @@
+#include "train/torch_learner.h"
+
+#include <cfenv>
+#include <cmath>
+
+#include "data/loader.h"
+#include "measure/machine.h"
+#include "replica/torch_replica.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kTestBatch = 500;
+
+// Has this thread's arithmetic produced a NaN, or an infinity, since it was made? The processor
+// keeps note of that for free, where looking at every gradient would cost a pass over them.
+class ArithmeticWatch {
+ public:
+  ArithmeticWatch() { std::feclearexcept(kBad); }
+  bool alarmed() const { return std::fetestexcept(kBad) != 0; }
+
+ private:
+  static constexpr int kBad = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
+};
+
+torch::Tensor cross_entropy(const torch::Tensor& output, const torch::Tensor& y) {
+  return torch::nn::functional::cross_entropy(output, y);
+}
+
+Schedule schedule_of(const Experiment& experiment, const Options& optimiser) {
+  const TrainConfig& config = experiment.config;
+  ScheduleInput input;
+  input.base_lr = optimiser.number("lr");
+  input.scale = config.lr_scaling == "linear" ? config.workers : 1;
+  input.warmup_epochs = config.warmup_epochs;
+  input.steps_per_epoch = experiment.steps_per_epoch;
+  input.steps = experiment.steps;
+  return {config.lr_schedule, input};
+}
+
+class TorchLearner final : public Learner {
+ public:
+  TorchLearner(const Experiment& experiment, int rank, const OpenMemory& open,
+               const ComputeTurns& turns)
+      : experiment_(experiment),
+        rank_(rank),
+        plan_(experiment.plan),
+        replica_(make_replica(experiment, rank, open, turns)),
+        train_(
+            *experiment.data.train, [this](std::uint64_t step) { return picks(step); },
+            experiment.steps, experiment.readers.get()) {}
+
+  Replica& replica() override { return replica_; }
+
+  double compute(std::uint64_t step) override {
+    const double start = wall_now();
+    const Batch batch = train_.batch(step);
+    double forward_end = start;
+    const ArithmeticWatch watch;
+    const double loss = replica_.backward(batch.x, batch.y, [&](const auto& output, const auto& y) {
+      torch::Tensor mean = cross_entropy(output, y);
+      forward_end = wall_now();
+      return mean;
+    });
+    halves_ = {forward_end - start, wall_now() - forward_end};
+    // Other threads keep notes of their own.
+    if (watch.alarmed() || !std::isfinite(loss) || torch::get_num_threads() > 1) check(step, loss);
+    return loss;
+  }
+  void on_slice_ready(std::function<void(Slice)> ready) override {
+    replica_.on_slice_ready(std::move(ready));
+  }
+  Halves last() const override { return halves_; }
+
+  Tally tally(Slice part) override {
+    const Dataset& set = *experiment_.data.test;
+    Tally tally{std::vector<double>(set.classes()), std::vector<double>(set.classes())};
+    Loader loader(
+        set, [&](std::uint64_t i) { return test_picks(part, i); },
+        (part.count + kTestBatch - 1) / kTestBatch, experiment_.readers.get());
+    for (std::uint64_t i = 0; i * kTestBatch < part.count; ++i) add(loader.batch(i), tally);
+    return tally;
+  }
+
+  std::vector<float> statistics() override { return replica_.model().statistics(); }
+  void set_statistics(const std::vector<float>& s) override { replica_.model().set_statistics(s); }
+  void save_model(const std::string& path) override { replica_.network().save(path); }
+
+  std::vector<Blob> state() override {
+    random_state_ = replica_.random().state();
+    statistics_ = statistics();
+    std::vector<Blob> blobs{{"random", {random_state_.data(), random_state_.size()}},
+                            {"statistics", {statistics_.data(), 4 * statistics_.size()}}};
+    for (const OptimiserState& s : replica_.optimiser().state())
+      blobs.push_back({"optimiser-" + s.name, {s.values.data(), s.values.size_bytes()}});
+    return blobs;
+  }
+
+  void restore(const Checkpoint& checkpoint, int rank) override {
+    replica_.random().restore(checkpoint.read(rank, "random"));
+    statistics_ = statistics();
+    checkpoint.read(rank, "statistics",
+                    {reinterpret_cast<std::byte*>(statistics_.data()), 4 * statistics_.size()});
+    set_statistics(statistics_);
+    for (const OptimiserState& s : replica_.optimiser().state())
+      checkpoint.read(rank, "optimiser-" + s.name,
+                      {reinterpret_cast<std::byte*>(s.values.data()), s.values.size_bytes()});
+  }
+
+  std::vector<std::string> damaged() const override { return experiment_.data.train->damaged(); }
+
+ private:
+  static TorchReplicaInput make_replica(const Experiment& experiment, int rank,
+                                        const OpenMemory& open, const ComputeTurns& turns) {
+    auto network = network_for(experiment, turns);
+    check_trainable(*network);
+    const ReplicaMemory memory = open(parameter_count(*network));
+    Options optimiser = optimiser_options(experiment.config.optimizer);
+    Schedule schedule = schedule_of(experiment, optimiser);
+    return {std::move(network),
+            memory.weights,
+            memory.gradients,
+            std::move(optimiser),
+            std::move(schedule),
+            experiment.config.seed,
+            rank,
+            {turns.take, turns.give}};
+  }
+
+  Picks picks(std::uint64_t step) {
+    const Plan::Position at = plan_.position(step);
+    const auto indices = plan_.indices(rank_, at.epoch, at.step);
+    return {{indices.begin(), indices.end()}, static_cast<std::uint64_t>(at.epoch) + 1};
+  }
+  static Picks test_picks(Slice part, std::uint64_t batch) {
+    Picks picks;
+    const std::size_t begin = part.begin + batch * kTestBatch;
+    for (std::size_t i = begin; i < std::min(begin + kTestBatch, part.end()); ++i)
+      picks.indices.push_back(static_cast<std::uint32_t>(i));
+    return picks;
+  }
+
+  void add(const Batch& batch, Tally& tally) {
+    const torch::Tensor output = replica_.predict(batch.x);
+    const auto samples = batch.y.size(0);
+    tally.loss_sum += cross_entropy(output, batch.y).item<double>() * static_cast<double>(samples);
+    const torch::Tensor best = output.argmax(1);
+    const auto* answer = best.data_ptr<std::int64_t>();
+    const auto* truth = batch.y.data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < samples; ++i) {
+      tally.samples[truth[i]] += 1;
+      if (answer[i] == truth[i]) tally.correct[truth[i]] += 1;
+    }
+  }
+
+  void check(std::uint64_t step, double loss) const {
+    const auto bad = replica_.first_bad_gradient();
+    if (!bad && std::isfinite(loss)) return;
+    throw BadGradient(fmt::format(
+        "rank {}, step {}: {} is not finite; lower the learning rate, or look at the data", rank_,
+        step, bad ? "the gradient of " + *bad : fmt::format("the loss ({})", loss)));
+  }
+
+  const Experiment& experiment_;
+  const int rank_;
+  Plan plan_;
+  TorchReplica replica_;
+  Loader train_;
+  Halves halves_;
+  std::string random_state_;
+  std::vector<float> statistics_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> network_for(const Experiment& experiment, const ComputeTurns& turns) {
+  const Dataset& train = *experiment.data.train;
+  return draw_network(
+      experiment.config.seed,
+      [&] {
+        return make_model(experiment.config.model, {train.shape(), train.classes()});
+      },
+      {turns.take, turns.give});
+}
+
+std::unique_ptr<Learner> make_torch_learner(const Experiment& experiment, int rank,
+                                            const OpenMemory& open, const ComputeTurns& turns) {
+  torch::set_num_threads(experiment.threads(this_machine().cores));
+  return std::make_unique<TorchLearner>(experiment, rank, open, turns);
+}
+
+}  // namespace lockstep

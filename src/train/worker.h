@@ -1,0 +1,39 @@
+// The training loop of one rank, the same in every world.
+#pragma once
+
+#include <functional>
+
+#include "strategies/registry.h"
+#include "train/compute_time.h"
+#include "train/experiment.h"
+#include "train/learner.h"
+#include "train/run_folder.h"
+#include "train/watcher.h"
+#include "transport/rank.h"
+
+namespace lockstep {
+
+// The run was told to stop before its end.
+class Stopped : public Error {
+ public:
+  using Error::Error;
+};
+
+struct WorkerOptions {
+  Watcher* watcher = nullptr;         // rank 0's, if anybody watches
+  const RunFolder* folder = nullptr;  // for metrics, checkpoints, the model; none: nothing is kept
+  std::function<bool()> stopped;      // asked before each step; true: Stopped
+  ComputeTurns turns;
+  StrategyMaker strategy;  // one's own, in place of the one that the configuration names
+};
+
+struct WorkerOutcome {
+  TrainResult result;  // whole on rank 0 only
+  Profile profile;     // of this rank
+};
+
+// Collective over all ranks of the run. Errors: TransportError, AuditError, BadGradient, Stopped;
+// UsageError for a model or checkpoint that does not fit, or another number of ranks.
+WorkerOutcome train(Rank&, const Experiment&, const WorkerOptions& = {});
+
+}  // namespace lockstep

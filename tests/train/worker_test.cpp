@@ -1,0 +1,248 @@
+// The training loop: what a run promises, whatever the strategy and the world.
+#include "train/worker.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "strategies/registry.h"
+#include "train/runs.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+namespace fs = std::filesystem;
+
+struct Case {
+  std::string name, strategy, placement = "dedicated";
+  int servers = -1;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"AllReduce", "all-reduce"},
+      {"AllReduceWeights", "all-reduce:average=weights"},
+      {"ServersApart", "parameter-server", "dedicated", 2},
+      {"ServersWithin", "parameter-server", "colocated", 2},
+      {"StepWise", "step-wise"},
+      {"StepWiseToken", "step-wise:form=token,start=random"},
+      {"LocalSgd", "local-sgd:period=3"},
+  };
+  return all;
+}
+
+TrainConfig config_of(const Case& c, int workers = 3) {
+  TrainConfig config = small_config();
+  config.workers = workers;
+  config.strategy = c.strategy;
+  config.servers = c.servers;
+  config.server_placement = c.placement;
+  return config;
+}
+
+std::string test_folder() {
+  std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::ranges::replace(name, '/', '_');
+  const auto folder = fs::path(::testing::TempDir()) / ("lockstep_worker_" + name);
+  fs::remove_all(folder);
+  return folder.string();
+}
+
+class EveryStrategy : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy, ::testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(EveryStrategy, EndsWithTheSameBitsInEveryWorld) {
+  std::set<std::string> sums;
+  for (const std::string& world : worlds_of_training())
+    sums.insert(train_in(world, config_of(GetParam())).result.model_sha256);
+  EXPECT_EQ(sums.size(), 1u);
+  EXPECT_FALSE(sums.begin()->empty());
+}
+
+TEST_P(EveryStrategy, OneWorkerIsPlainSgd) {
+  TrainConfig alone = config_of(GetParam(), 1);
+  if (alone.server_placement == "colocated") alone.servers = 1;
+  EXPECT_EQ(train_in("loopback", alone).result.model_sha256,
+            train_in("loopback", config_of(cases()[0], 1)).result.model_sha256);
+}
+
+TEST_P(EveryStrategy, ResumesToTheBit) {
+  TrainConfig config = config_of(GetParam());
+  config.model = "mnist-cnn";  // draws random numbers in every step
+  config.data = "digits:samples=120,test_samples=20";
+  config.batch = 8;
+  config.out = test_folder();
+  config.checkpoint_every = 2;
+  config.steps = 4;
+  const RunFolder folder = RunFolder::create(config, {});
+  WorkerOptions options;
+  options.folder = &folder;
+  const TrainResult whole = train_in("loopback", config, options).result;
+  config.resume = folder.checkpoint(2);
+  const TrainResult resumed = train_in("loopback", config, {}).result;
+  EXPECT_EQ(resumed.model_sha256, whole.model_sha256);
+  EXPECT_EQ(resumed.samples, whole.samples);
+  EXPECT_EQ(resumed.scores.back().bytes, whole.scores.back().bytes);
+  EXPECT_DOUBLE_EQ(resumed.scores.back().train_loss, whole.scores.back().train_loss);
+  fs::remove_all(config.out);
+}
+
+TEST_P(EveryStrategy, PassesTheAudit) {
+  TrainConfig config = config_of(GetParam());
+  config.audit = true;
+  EXPECT_NO_THROW(train_in("loopback", config));
+}
+
+TEST_P(EveryStrategy, UnevenShardsLoseNoSample) {
+  TrainConfig config = config_of(GetParam());
+  config.split = "dirichlet:alpha=0.3";
+  config.audit = true;
+  EXPECT_EQ(train_in("loopback", config).result.samples, 400u);
+}
+
+TEST_P(EveryStrategy, TimeIsComputeCommunicateAndWait) {
+  const auto run = summary_in("simulated", config_of(GetParam()));
+  for (const auto& rank : run["workers_detail"]) {
+    const double spent = rank["compute_seconds"].get<double>() +
+                         rank["communicate_seconds"].get<double>() +
+                         rank["wait_seconds"].get<double>();
+    if (rank["role"] == "worker") {
+      EXPECT_NEAR(spent, run["train_seconds"].get<double>(), 1e-2);
+    }
+    EXPECT_TRUE(rank["peak_rss_bytes"].is_null());
+  }
+}
+
+TEST(Worker, LearnsDigits) {
+  TrainConfig config = small_config();
+  config.data = "digits:samples=2000,test_samples=400";
+  config.model = "mlp:width=64,depth=1";
+  config.epochs = 3;
+  EXPECT_GT(train_in("loopback", config).result.scores.back().accuracy, 0.7);
+}
+
+TEST(Worker, ExactStrategiesDoNotDependOnTheNumberOfWorkers) {
+  TrainConfig config = small_config();
+  config.global_batch = 40;
+  config.split = "contiguous";
+  config.workers = 1;
+  const Score one = train_in("loopback", config).result.scores.back();
+  config.workers = 4;
+  const Score four = train_in("loopback", config).result.scores.back();
+  EXPECT_EQ(one.steps, four.steps);
+  EXPECT_DOUBLE_EQ(four.consensus_distance, 0);
+}
+
+TEST(Worker, StepWiseSendsHalfOfRing) {
+  TrainConfig config = small_config();
+  config.workers = 4;
+  config.strategy = "all-reduce:average=weights";
+  const auto ring = train_in("simulated", config).result.scores.back().bytes;
+  EXPECT_GT(ring, 0u);
+  config.strategy = "step-wise";
+  EXPECT_EQ(2 * train_in("loopback", config).result.scores.back().bytes, ring);
+}
+
+TEST(Worker, ASlowRankIsWaitedFor) {
+  TrainConfig config = small_config();
+  config.workers = 3;
+  config.data = "digits:samples=420,test_samples=30";  // whole batches
+  config.cluster = "sim:step=10ms,slow=rank1:3.0";
+  const auto run = summary_in("simulated", config);
+  const auto& ranks = run["workers_detail"];
+  const double steps = run["steps"];
+  EXPECT_NEAR(ranks[0]["wait_seconds"].get<double>(), steps * 0.02, steps * 0.001);
+  EXPECT_NEAR(ranks[1]["wait_seconds"].get<double>(), 0, 1e-9);
+  EXPECT_NEAR(ranks[1]["compute_seconds"].get<double>(), steps * 0.03, 1e-9);
+}
+
+TEST(Worker, HollowRunsKnowTimesAndBytes) {
+  TrainConfig config = small_config();
+  config.workers = 8;
+  config.model = "mlp:width=256,depth=2";
+  config.data = "digits:samples=480,test_samples=30";  // whole batches
+  config.cluster = "sim:numerics=off,step=10ms,bandwidth=8Gbps,latency=10us";
+  const Experiment experiment(config, {});
+  const double n = static_cast<double>(experiment.hollow_parameters);
+  const auto run = summary_in("simulated", config);
+  const double exchange = 2 * 7 * (10e-6 + 4 * n / 8 / 1e9);
+  EXPECT_NEAR(run["train_seconds"].get<double>(), run["steps"].get<double>() * (0.01 + exchange),
+              1e-3 * run["train_seconds"].get<double>());
+  EXPECT_TRUE(run["score"].is_null());
+  double sent = 0;
+  for (const auto& rank : run["workers_detail"]) sent += rank["bytes_sent"].get<double>();
+  EXPECT_DOUBLE_EQ(sent, run["steps"].get<double>() * 2 * 7 * 4 * n);
+}
+
+TEST(Worker, AGradientThatIsNotFiniteIsNamed) {
+  TrainConfig config = small_config();
+  config.optimizer = "sgd:lr=1e38";
+  EXPECT_THAT([&] { train_in("loopback", config); },
+              ThrowsMessage<BadGradient>(AllOf(HasSubstr("rank "), HasSubstr("step "))));
+}
+
+TEST(Worker, ADeadWorkerIsNamed) {
+  TrainConfig config = small_config();
+  config.workers = 3;
+  const auto body = [&] {
+    complete(config);
+    check(config);
+    const Experiment experiment(config, {});
+    std::mutex turn;
+    WorkerOptions options;
+    options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
+    run_loopback(3, [&](Rank& rank) {
+      int steps = 0;
+      WorkerOptions mine = options;
+      mine.stopped = [&] { return rank.rank() == 1 && ++steps == 3; };
+      try {
+        train(rank, experiment, mine);
+      } catch (const Stopped&) {  // rank 1 goes away, and the others have to notice
+      }
+    });
+  };
+  EXPECT_THAT(body, ThrowsMessage<TransportError>(HasSubstr("rank 1")));
+}
+
+TEST(Worker, AStrategyOfOnesOwnTakesThePlaceOfTheNamedOne) {
+  TrainConfig config = small_config();
+  const std::string named = train_in("loopback", config).result.model_sha256;
+  WorkerOptions options;
+  options.strategy = [](const Crew& crew) { return make_strategy("local-sgd:period=3", crew); };
+  const std::string own = train_in("loopback", config, options).result.model_sha256;
+  EXPECT_NE(own, named);
+  config.strategy = "local-sgd:period=3";
+  EXPECT_EQ(own, train_in("loopback", config).result.model_sha256);
+}
+
+TEST(Worker, AnotherNumberOfRanksIsRefused) {
+  TrainConfig config = small_config();
+  config.workers = 3;
+  const Experiment experiment(config);
+  EXPECT_THAT([&] { run_loopback(2, [&](Rank& rank) { train(rank, experiment); }); },
+              ThrowsMessage<UsageError>(HasSubstr("there are 2 ranks")));
+}
+
+TEST(Worker, SecondsStepsAndBytesToTheTargetAreKnown) {
+  TrainConfig config = small_config();
+  config.data = "digits:samples=1000,test_samples=200";
+  config.evaluate_every = 5;
+  config.epochs = 3;
+  config.target_accuracy = 0.2;
+  const auto run = summary_in("simulated", config);
+  ASSERT_FALSE(run["target_steps"].is_null());
+  EXPECT_LT(run["target_steps"].get<int>(), run["steps"].get<int>());
+  EXPECT_GT(run["target_bytes"].get<int>(), 0);
+  EXPECT_EQ(run["score_by_epoch"].size(), 3u);
+  EXPECT_EQ(run["seconds_by_epoch"].size(), 3u);
+  EXPECT_EQ(run["score_by_class"].size(), 10u);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
