@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "core/options.h"
 #include "core/units.h"
+#include "train/cluster_spec.h"
 
 namespace lockstep {
 namespace {
@@ -16,11 +17,6 @@ namespace {
 constexpr int kMostRanks = 4096;
 constexpr std::string_view kTransports[] = {"auto", "shm", "ucx", "loopback", "simulated"};
 constexpr std::string_view kPeers[] = {"gloo", "openmpi"};
-constexpr std::string_view kClusters[] = {"local", "netns", "sim"};
-constexpr std::string_view kNetnsKeys[] = {"hosts", "ranks_per_host", "bandwidth"};
-constexpr std::string_view kSimulatedKeys[] = {"hosts", "ranks_per_host", "bandwidth", "latency",
-                                               "topology"};
-constexpr std::string_view kTopologyKeys[] = {"oversubscription", "hosts_per_rack"};
 
 void require_one_of(std::string_view kind, const std::string& name,
                     std::span<const std::string_view> valid) {
@@ -33,56 +29,25 @@ std::size_t size_from(const std::string& flag, const std::string& text) try {
   throw UsageError(fmt::format("{}: {}", flag, e.what()));
 }
 
-int positive(const Options& options, std::string_view key, int otherwise) {
-  const auto value = options.integer(key, otherwise);
-  if (value < 1 || value > kMostRanks)
-    throw UsageError(
-        fmt::format("{}: {} must be from 1 to {}, not {}", options.name(), key, kMostRanks, value));
-  return static_cast<int>(value);
-}
-
-// From -n, or from hosts x ranks_per_host where only those are given; both must agree.
-int ranks_from(const BenchFlags& flags, const Options& cluster, int ranks_per_host, int least) {
+int ranks_from(const BenchFlags& flags, int least, int otherwise) {
   const int asked = flags.ranks.empty() ? 0 : count_from("-n", flags.ranks, least, kMostRanks);
-  if (!cluster.has("hosts")) return asked ? asked : std::max(2, ranks_per_host);
-  const int placed = positive(cluster, "hosts", 1) * ranks_per_host;
-  if (asked && asked != placed)
-    throw UsageError(
-        fmt::format("-n {} and {} hosts of {} ranks ({} in all) can't both be: leave out -n", asked,
-                    placed / ranks_per_host, ranks_per_host, placed));
-  return placed;
+  return ranks_in(flags.cluster, asked, otherwise);
 }
 
 void read_simulated(BenchPlan& plan, const BenchFlags& flags, int least) {
-  const Options options(flags.cluster == "local" ? "sim" : flags.cluster, kSimulatedKeys);
-  SimulatedCluster& cluster = plan.simulated.emplace();
-  cluster.ranks_per_host = positive(options, "ranks_per_host", cluster.ranks_per_host);
-  cluster.ranks = plan.ranks = ranks_from(flags, options, cluster.ranks_per_host, least);
-  cluster.bandwidth_bytes_per_s =
-      options.bytes_per_second("bandwidth", cluster.bandwidth_bytes_per_s);
-  cluster.latency_s = options.seconds("latency", cluster.latency_s);
-  const std::string topology = options.text("topology", "star");
-  if (Options::name_in(topology) == "tree") {
-    const Options tree(topology, kTopologyKeys);
-    cluster.oversubscription = tree.number("oversubscription", 1);
-    cluster.hosts_per_rack = positive(tree, "hosts_per_rack", 4);
-  } else {
-    constexpr std::string_view kTopologies[] = {"star", "tree"};
-    require_one_of("topology", topology, kTopologies);
-  }
+  const Options options(flags.cluster == "local" ? "sim" : flags.cluster, network_keys());
+  SimulatedCluster& cluster = plan.simulated.emplace(network_from(options));
+  cluster.ranks = plan.ranks = ranks_from(flags, least, std::max(2, cluster.ranks_per_host));
   check(cluster);
 }
 
 void read_netns(BenchPlan& plan, const BenchFlags& flags, int least) {
-  const Options options(flags.cluster, kNetnsKeys);
-  NetnsOptions& netns = plan.netns.emplace();
-  netns.ranks_per_host = positive(options, "ranks_per_host", 1);
-  plan.ranks = ranks_from(flags, options, netns.ranks_per_host, least);
+  NetnsOptions& netns = plan.netns.emplace(netns_from(flags.cluster));
+  plan.ranks = ranks_from(flags, least, std::max(2, netns.ranks_per_host));
   if (plan.ranks % netns.ranks_per_host != 0)
     throw UsageError(
         fmt::format("-n {} does not fill hosts of {} ranks", plan.ranks, netns.ranks_per_host));
   netns.hosts = plan.ranks / netns.ranks_per_host;
-  netns.bandwidth_bits_per_s = 8 * options.bytes_per_second("bandwidth", 0);
 }
 
 // Started by another launcher: it decides how many ranks there are, and only we are measured.
@@ -109,8 +74,7 @@ void read_start(BenchPlan& plan, const BenchFlags& flags) {
 }
 
 void read_place(BenchPlan& plan, const BenchFlags& flags, int least) {
-  const std::string cluster(Options::name_in(flags.cluster));
-  require_one_of("cluster", cluster, kClusters);
+  const std::string cluster = cluster_kind(flags.cluster);
   require_one_of("transport", flags.transport, kTransports);
   plan.transport = flags.transport == "auto" && cluster == "sim" ? "simulated" : flags.transport;
   if ((cluster == "sim" && plan.transport != "simulated") ||

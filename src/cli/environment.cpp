@@ -24,4 +24,14 @@ Environment environment_with(const HostFlags& flags) {
   };
 }
 
+std::string cache_folder() {
+  const auto set = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const std::string cache = set("XDG_CACHE_HOME"); !cache.empty()) return cache + "/lockstep";
+  const std::string home = set("HOME");
+  return (home.empty() ? "/tmp" : home) + "/.cache/lockstep";
+}
+
 }  // namespace lockstep

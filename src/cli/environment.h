@@ -13,4 +13,7 @@ struct HostFlags {
 // A flag wins over its variable (see cluster/start.h). UsageError: --join is not ADDR:PORT.
 Environment environment_with(const HostFlags&);
 
+// Where data sets are kept: $XDG_CACHE_HOME/lockstep, or ~/.cache/lockstep.
+std::string cache_folder();
+
 }  // namespace lockstep

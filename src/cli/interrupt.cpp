@@ -1,5 +1,6 @@
 #include "cli/interrupt.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -39,6 +40,11 @@ Interrupt::~Interrupt() {
   handle_with(SIG_DFL);
   interrupt_descriptor = -1;
   close(descriptor_);
+}
+
+bool Interrupt::requested() const {
+  pollfd readable{descriptor_, POLLIN, 0};
+  return poll(&readable, 1, 0) == 1;
 }
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@ class Interrupt {
 
   // Readable for good after the first signal. Never read it.
   int descriptor() const { return descriptor_; }
+  bool requested() const;
 
  private:
   int descriptor_;

@@ -6,26 +6,107 @@
 #include "collectives/all_reduce.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "data/open.h"
+#include "data/split.h"
+#include "models/registry.h"
+#include "replica/optimiser.h"
+#include "replica/schedule.h"
+#include "strategies/registry.h"
+#include "train/cluster_spec.h"
 
 namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One name with all there is to say about it.
+Json entry(std::string_view name, std::string_view description, std::string_view parameters = {},
+           std::string_view alias = {}) {
+  Json json = {{"name", name}, {"description", description}};
+  if (!parameters.empty()) json["parameters"] = parameters;
+  if (!alias.empty()) json["aliases"] = {alias};
+  return json;
+}
+
+Json strategy_entry(const StrategyRow& row) {
+  std::string keys;
+  Json texts = Json::object();
+  for (const StrategyParameter& p : row.parameters) {
+    keys += fmt::format("{}{}={}", keys.empty() ? "" : ",", p.key, p.standard);
+    texts[std::string(p.key)] = p.alias.empty()
+                                    ? std::string(p.description)
+                                    : fmt::format("{} (also {})", p.description, p.alias);
+  }
+  Json json = entry(row.name, row.description, keys, row.alias);
+  if (!texts.empty()) json["parameter_descriptions"] = texts;
+  return json;
+}
+
+std::vector<Json> entries_of(const std::string& what) {
+  std::vector<Json> all;
+  if (what == "strategies")
+    for (const auto& row : strategies()) all.push_back(strategy_entry(row));
+  if (what == "collectives")
+    for (const auto& row : all_reduces()) all.push_back(entry(row.name, row.description));
+  if (what == "models") {
+    for (const auto& row : models()) all.push_back(entry(row.name, row.description, row.defaults));
+    all.push_back(entry("FILE.pt", "any TorchScript file"));
+  }
+  if (what == "datasets")
+    for (const auto& row : datasets()) all.push_back(entry(row.name, row.description, row.keys));
+  if (what == "splits")
+    for (const auto& row : splits()) all.push_back(entry(row.name, row.description, row.keys));
+  if (what == "optimizers")
+    for (const auto& row : optimisers())
+      all.push_back(entry(row.name, row.description, row.defaults));
+  if (what == "schedules")
+    for (const auto& row : schedules())
+      all.push_back(entry(row.name, row.description, row.defaults));
+  if (what == "clusters")
+    for (const auto& row : clusters())
+      all.push_back(entry(row.name, row.description, row.parameters));
+  return all;
+}
+
+void print(const Json& json) {
+  std::string description = json["description"];
+  if (json.contains("aliases"))
+    description += fmt::format(" (also {})", json["aliases"][0].get<std::string>());
+  fmt::print("{:<18} {}\n", json["name"].get<std::string>(), description);
+  if (json.contains("parameter_descriptions")) {
+    std::string keys = json["parameters"];
+    for (const auto& [key, text] : json["parameter_descriptions"].items()) {
+      const auto at = ("," + keys).find("," + key + "=");
+      const std::string value = keys.substr(at, keys.find(',', at) - at);
+      fmt::print("{:<18}   {:<24} {}\n", "", value, text.get<std::string>());
+    }
+  } else if (json.contains("parameters")) {
+    fmt::print("{:<18}   {}\n", "", json["parameters"].get<std::string>());
+  }
+}
+
+}  // namespace
 
 ListCommand::ListCommand(CLI::App& application)
-    : command_(application.add_subcommand("list", "Names that flags take, one line each")) {
-  command_->add_option("what", what_, "collectives")->required();
+    : command_(application.add_subcommand("list", "Names that flags take, with parameters")) {
+  command_
+      ->add_option("what", what_,
+                   "strategies, collectives, models, datasets, splits, optimizers, schedules or "
+                   "clusters")
+      ->required();
   command_->add_flag("--json", json_, "JSON lines");
-  command_->footer("\nExamples:\n  lockstep list collectives\n  lockstep list collectives --json");
+  command_->footer("\nExamples:\n  lockstep list strategies\n  lockstep list models --json");
 }
 
 int ListCommand::run() const {
-  constexpr std::string_view kLists[] = {"collectives"};
+  constexpr std::string_view kLists[] = {"strategies", "collectives", "models",    "datasets",
+                                         "splits",     "optimizers",  "schedules", "clusters"};
   if (std::ranges::find(kLists, what_) == std::end(kLists)) throw_unknown("list", what_, kLists);
-  for (const AllReduceRow& row : all_reduces()) {
+  for (const Json& json : entries_of(what_)) {
     if (json_)
-      fmt::print(
-          "{}\n",
-          nlohmann::ordered_json{{"name", row.name}, {"description", row.description}}.dump());
+      fmt::print("{}\n", json.dump());
     else
-      fmt::print("{:<18} {}\n", row.name, row.description);
+      print(json);
   }
   return 0;
 }

@@ -4,8 +4,10 @@
 
 #include "bench/lines.h"
 #include "cli/bench_command.h"
+#include "cli/data_command.h"
 #include "cli/flags.h"
 #include "cli/list_command.h"
+#include "cli/train_command.h"
 #include "cli/worker_command.h"
 
 namespace lockstep {
@@ -16,21 +18,28 @@ int run(std::vector<std::string> arguments) {
                        "lockstep");
   application.require_subcommand(1);
   application.footer(
-      "\nExamples:\n  lockstep bench allreduce -n 2 -b 4K -e 100M\n  lockstep list collectives");
+      "\nExamples:\n  lockstep train\n  lockstep bench allreduce -n 2 -b 4K -e 100M\n  lockstep "
+      "list strategies");
   const BenchCommand bench(application);
   const ListCommand list(application);
-  const WorkerCommand worker(application);
+  const DataCommand data(application);
+  const TrainCommand train(application);
+  const WorkerCommand bench_worker(application);
+  const TrainWorkerCommand train_worker(application);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
     application.parse(arguments);
   } catch (const CLI::Success& help) {
     return application.exit(help);
   } catch (const CLI::RequiredError&) {
-    throw UsageError("what to do? bench allreduce, bench p2p or list collectives: see --help");
+    throw UsageError("what to do? train, bench, list or data: see --help");
   } catch (const CLI::ParseError& e) {
     throw UsageError(e.what());
   }
-  if (worker.chosen()) return worker.run();
+  if (train.chosen()) return train.run();
+  if (data.chosen()) return data.run();
+  if (train_worker.chosen()) return train_worker.run();
+  if (bench_worker.chosen()) return bench_worker.run();
   return bench.chosen() ? bench.run() : list.run();
 }
 

@@ -1,35 +1,15 @@
 #include "cli/worker_command.h"
 
-#include <sched.h>
-
 #include <optional>
 
 #include "bench/serve.h"
+#include "cli/core_binding.h"
 #include "cli/environment.h"
 #include "cli/our_participant.h"
 #include "cluster/job.h"
 #include "cluster/start.h"
 
 namespace lockstep {
-namespace {
-
-// As mpirun does for its ranks: where each can have a core of its own, it stays there. Else two
-// that meet every microsecond may share one for a whole measurement.
-void bind_to_core(int rank, int ranks) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || ranks > CPU_COUNT(&allowed)) return;
-  for (int core = 0, left = rank; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || left-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
-
-}  // namespace
-
 WorkerCommand::WorkerCommand(CLI::App& application)
     : command_(application.add_subcommand("bench-worker", "One rank of `lockstep bench`")) {
   command_->add_option("--pipes", pipes_)->required();

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"bench allreduce --cluster sims", "did you mean 'sim'"},
         Mistake{"bench allreduce --cluster sim:bandwith=1Gbps", "did you mean 'bandwidth'"},
         Mistake{"bench allreduce --cluster sim:topology=ring", "unknown topology 'ring'"},
-        Mistake{"bench allreduce --cluster sim:hosts=2 -n 3", "leave out -n"},
+        Mistake{"bench allreduce --cluster sim:hosts=2 -n 3", "can't both be"},
         Mistake{"bench allreduce --cluster sim --transport shm",
                 "does not work over --cluster sim"},
         Mistake{"bench allreduce --cluster sim --against gloo", "measures real time"},

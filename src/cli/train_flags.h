@@ -1,0 +1,42 @@
+// The flags of `lockstep train`, and the TOML file that may hold the same settings.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "cli/environment.h"
+#include "train/config.h"
+
+namespace lockstep {
+
+class TrainFlags {
+ public:
+  // Adds the flags. The command outlives this.
+  explicit TrainFlags(CLI::App& command);
+
+  // What was given on the command line, over what CONFIG.toml says, over `base`. Call after the
+  // parse. UsageError.
+  TrainConfig over(TrainConfig base) const;
+  bool given(const std::string& setting) const;
+  const std::string& resume() const { return flags_.resume; }
+  const HostFlags& hosts() const { return hosts_; }
+  bool json() const { return json_; }
+  bool dry_run() const { return dry_run_; }
+
+ private:
+  void add_who(CLI::App&);
+  void add_how_and_what(CLI::App&);
+  void add_training(CLI::App&);
+  void add_safety_and_output(CLI::App&);
+  template <class T>
+  void add(CLI::App&, const std::string& names, const std::string& setting, T& value,
+           const std::string& text);
+
+  TrainConfig flags_;                            // of these, only what was given counts
+  std::map<std::string, CLI::Option*> options_;  // by setting
+  std::string file_;
+  HostFlags hosts_;
+  bool json_ = false, dry_run_ = false;
+};
+
+}  // namespace lockstep

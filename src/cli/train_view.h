@@ -1,0 +1,46 @@
+// What people see of a training while it runs and when it is done: on a terminal one line that
+// moves, else plain lines; with --json all of it on stderr.
+#pragma once
+
+#include <cstdio>
+
+#include "train/watcher.h"
+
+namespace lockstep {
+
+class TrainView : public Watcher {
+ public:
+  // `epochs`: in all, for "epoch 2 of 5"; 0: unknown.
+  TrainView(std::FILE* out, std::uint64_t epochs);
+  ~TrainView() override;
+
+  void notice(const std::string& sentence) override;
+  void step(const Progress&) override;
+  void score(const Score&, int epoch) override;
+  // The summary of cli.md in a few lines.
+  void summary(const nlohmann::ordered_json& summary, const std::string& folder);
+
+ private:
+  void clear();
+
+  std::FILE* const out_;
+  const std::uint64_t epochs_;
+  const bool terminal_;
+  bool line_shown_ = false;
+  double shown_at_ = 0;
+};
+
+// A watcher in a worker process: tells its launcher, line by line on stdout.
+class TellingWatcher : public Watcher {
+ public:
+  void notice(const std::string& sentence) override;
+  void step(const Progress&) override;
+  void score(const Score&, int epoch) override;
+
+ private:
+  double told_at_ = 0;
+};
+// Passes on what a TellingWatcher told. False: it was some other line.
+bool hear(std::string_view line, Watcher&);
+
+}  // namespace lockstep

@@ -1,0 +1,133 @@
+#include "cli/train_worlds.h"
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "cli/core_binding.h"
+#include "cli/train_view.h"
+#include "cluster/job.h"
+#include "cluster/launch.h"
+#include "measure/machine.h"
+#include "replica/malloc.h"
+#include "train/conditions.h"
+#include "transport/fabric.h"
+#include "transport/simulated.h"
+
+namespace lockstep {
+namespace {
+
+void sleep_for(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+WorkerOutcome train_under(Rank& rank, const Experiment& experiment, const WorkerOptions& options,
+                          const Sleep& sleep, const Faulty::Die& die = {}) {
+  Conditioned conditioned(rank, conditions_from(experiment.config), sleep, die);
+  return train(conditioned.rank(), experiment, options);
+}
+
+}  // namespace
+
+void set_up_process(const Experiment& experiment, int local_rank, int local_ranks) {
+  keep_freed_memory();
+  const int cores = this_machine().cores;
+  const int threads = experiment.threads(cores);
+  torch::set_num_threads(threads);
+  // Only where the run has the machine to itself: two runs that each bind would share a core.
+  if (threads == 1 && local_ranks == cores) bind_to_core(local_rank, local_ranks);
+}
+
+WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions options) {
+  set_up_process(experiment, 0, 1);
+  WorkerOutcome outcome;
+  run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
+    const Sleep sleep = [&](double seconds) { rank.clock.charge(seconds); };
+    WorkerOutcome mine = train_under(rank, experiment, options, sleep);
+    if (rank.rank() == 0) outcome = std::move(mine);
+  });
+  return outcome;
+}
+
+WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions options) {
+  set_up_process(experiment, 0, 1);
+  std::mutex turn;
+  options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
+  WorkerOutcome outcome;
+  FabricOptions fabric;
+  fabric.seed = experiment.config.seed;
+  run_loopback(
+      experiment.config.ranks(),
+      [&](Rank& rank) {
+        WorkerOutcome mine = train_under(rank, experiment, options, sleep_for);
+        if (rank.rank() == 0) outcome = std::move(mine);
+      },
+      fabric);
+  return outcome;
+}
+
+WorkerOutcome train_as_rank(const Start& start, const Experiment& experiment,
+                            WorkerOptions options) {
+  const int cores = this_machine().cores;
+  set_up_process(experiment, start.local_rank, start.launcher_pid != 0 ? start.size : cores + 1);
+  JobOptions job_options;
+  job_options.seed = experiment.config.seed;
+  Job job(start, job_options);
+  try {
+    WorkerOutcome outcome =
+        train_under(job.rank(), experiment, options, sleep_for, [] { raise(SIGKILL); });
+    job.leave();
+    return outcome;
+  } catch (const std::exception& e) {
+    job.fail(e);
+    throw;
+  }
+}
+
+int train_launched(const TrainConfig& config, const HostFlags& hosts, int threads, Watcher& watcher,
+                   std::string& verdict) {
+  LaunchOptions options;
+  options.workers = config.ranks();
+  options.command = {"", "train-worker", config.out};
+  options.threads_per_worker = threads;
+  options.transport = config.transport;
+  options.listen = hosts.listen;
+  options.key_file = hosts.key_file;
+  if (cluster_kind(config.cluster) == "netns") {
+    options.netns = netns_from(config.cluster);
+    options.netns->hosts =
+        (config.ranks() + options.netns->ranks_per_host - 1) / options.netns->ranks_per_host;
+  }
+  options.on_output = [&](int rank, std::string_view line) {
+    if (!hear(line, watcher)) fmt::print(stderr, "[{}] {}\n", rank, line);
+  };
+  Launch launch(options);
+  const int status = launch.wait();
+  verdict = launch.verdict();
+  return status;
+}
+
+double measured_step_s(const Experiment& simulated) {
+  TrainConfig config = simulated.config;
+  config.cluster = "local";
+  config.workers = 1;
+  config.servers = 0;
+  config.strategy = "all-reduce";
+  config.collective = "auto";
+  config.batch = simulated.full_batch(0);
+  config.global_batch = 0;
+  config.steps = 8;
+  config.test_limit = 1;
+  config.audit = false;
+  config.resume.clear();
+  config.faults.clear();
+  config.shape.clear();
+  config.threads = simulated.threads(1);
+  const Experiment alone(config, {});
+  return train_in_threads(alone, {}).profile.step_s();
+}
+
+}  // namespace lockstep

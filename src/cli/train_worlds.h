@@ -1,0 +1,30 @@
+// Where a training runs: on processes of ours, as a process of another launcher, as threads, or
+// simulated. The ranks do the same in all of them: train/worker.h.
+#pragma once
+
+#include "cli/environment.h"
+#include "cluster/start.h"
+#include "train/worker.h"
+
+namespace lockstep {
+
+// Each returns what rank 0 came to, or throws what went wrong first.
+WorkerOutcome train_simulated(const Experiment&, WorkerOptions);
+WorkerOutcome train_in_threads(const Experiment&, WorkerOptions);
+// This process is the rank that `start` says. `folder` may be empty on ranks other than 0: they
+// learn where the run is kept from rank 0.
+WorkerOutcome train_as_rank(const Start&, const Experiment&, WorkerOptions);
+
+// Starts the ranks as processes, with the configuration in the run's folder, and passes on what
+// they say. Returns their worst exit status; `verdict` says what went wrong.
+int train_launched(const TrainConfig&, const HostFlags&, int threads, Watcher&,
+                   std::string& verdict);
+
+// How long a step takes on this machine, alone. For simulations that don't say.
+double measured_step_s(const Experiment&);
+
+// A training process sets up: threads of LibTorch, malloc, and a core of its own where all ranks
+// have one.
+void set_up_process(const Experiment&, int local_rank, int local_ranks);
+
+}  // namespace lockstep

@@ -1,0 +1,190 @@
+// `lockstep train` from the command line to the run's folder, on real processes and simulated ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/outcome.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+constexpr const char* kSmall =
+    "--model mlp:width=16,depth=1 --data digits:samples=400,test_samples=100 --batch 20 --epochs 1 "
+    "--collective ring ";
+
+struct Mistake {
+  std::string arguments, what_is_said;
+  friend void PrintTo(const Mistake& m, std::ostream* out) { *out << m.arguments; }
+};
+
+class TrainMistake : public ::testing::TestWithParam<Mistake> {};
+
+TEST_P(TrainMistake, IsOneSentenceStatus2AndNothingWritten) {
+  const bench::PrivateFolder folder(::testing::TempDir());
+  const std::string out = folder.path() + "/run";
+  const Outcome outcome =
+      lockstep(std::string("train ") + kSmall + GetParam().arguments + " --out " + out);
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("lockstep: "), HasSubstr(GetParam().what_is_said)));
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
+  EXPECT_FALSE(fs::exists(out));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Arguments, TrainMistake,
+    ::testing::Values(
+        Mistake{"--workers 0", "--workers must be from 1"},
+        Mistake{"--strategy step-wize", "did you mean 'step-wise'"},
+        Mistake{"--strategy local-sgd:perod=3", "did you mean 'period'"},
+        Mistake{"--strategy parameter-server --servers 0", "needs at least 1"},
+        Mistake{"--strategy parameter-server --servers 3 --server-placement colocated",
+                "only 2 workers"},
+        Mistake{"--servers 2", "has no servers"}, Mistake{"--model mlpp", "did you mean 'mlp'"},
+        Mistake{"--model /dev/null/x.pt", "/dev/null/x.pt"},
+        Mistake{"--model /etc/hostname", "TorchScript"},
+        Mistake{"--data mnits", "did you mean 'mnist'"}, Mistake{"--data /nowhere", "/nowhere"},
+        Mistake{"--split class -n 11", "11"}, Mistake{"--balanced-batches --batch 15", "multiple"},
+        Mistake{"--optimizer sdg", "did you mean 'sgd'"},
+        Mistake{"--lr-schedule cosin", "did you mean 'cosine'"},
+        Mistake{"--resume /nowhere", "no checkpoint in /nowhere"},
+        Mistake{"--cluster sim:numerics=off", "step=100ms"},
+        Mistake{"--transport tcp", "unknown transport 'tcp'"},
+        Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
+        Mistake{"/nowhere.toml", "/nowhere.toml"}));
+
+class Train : public ::testing::Test {
+ protected:
+  Outcome train(const std::string& arguments) const {
+    return lockstep(std::string("train ") + kSmall + arguments);
+  }
+  std::string at(const std::string& name) const { return folder_.path() + "/" + name; }
+  static nlohmann::json read(const std::string& path) {
+    return nlohmann::json::parse(std::ifstream(path));
+  }
+
+  const bench::PrivateFolder folder_{::testing::TempDir()};
+};
+
+TEST_F(Train, ProcessesAndSimulationEndWithTheSameBits) {
+  std::vector<std::string> sums;
+  for (const std::string where :
+       {"--transport shm", "--transport ucx", "--transport loopback", "--cluster sim:step=1ms"}) {
+    const Outcome outcome =
+        train("-n 3 --json --out " + at(std::to_string(sums.size())) + " " + where);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    sums.push_back(outcome.json().at(0).at("model_sha256"));
+  }
+  EXPECT_THAT(sums, ::testing::Each(sums[0]));
+}
+
+TEST_F(Train, LeavesARunThatCanBeRead) {
+  const Outcome outcome = train("-n 2 --json --evaluate-every 5 --out " + at("run"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto run = read(at("run/run.json"));
+  EXPECT_EQ(run["status"], "done");
+  EXPECT_EQ(run["result"], outcome.json().at(0));
+  EXPECT_EQ(run["config"]["workers"], 2);
+  EXPECT_EQ(run["facts"]["parameters"], 784 * 16 + 16 + 16 * 10 + 10);
+  EXPECT_EQ(run["result"]["data"], "digits");
+  EXPECT_EQ(run["result"]["workers_detail"].size(), 2u);
+  EXPECT_GT(run["result"]["workers_detail"][1]["peak_rss_bytes"], 1000000);
+  EXPECT_TRUE(fs::exists(at("run/model.pt")));
+  std::ifstream metrics(at("run/metrics.jsonl"));
+  std::vector<int> steps;
+  for (std::string line; std::getline(metrics, line);)
+    steps.push_back(nlohmann::json::parse(line).at("steps"));
+  EXPECT_THAT(steps, ::testing::ElementsAre(5, 10));
+}
+
+TEST_F(Train, ARunIsNotWrittenOver) {
+  ASSERT_EQ(train("-n 1 --transport loopback --out " + at("run")).status, 0);
+  const Outcome again = train("-n 1 --transport loopback --out " + at("run"));
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("holds a run already"));
+}
+
+TEST_F(Train, ResumesAndRefusesAnotherModel) {
+  const std::string flags = "-n 2 --json --checkpoint-every 4 --out ";
+  const Outcome whole = train(flags + at("run"));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  const Outcome resumed =
+      lockstep("train --json --resume " + at("run/checkpoints/step-4") + " --out " + at("again"));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(resumed.json().at(0)["model_sha256"], whole.json().at(0)["model_sha256"]);
+  const Outcome other = lockstep("train --resume " + at("run") + " --model lenet5");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("can't go on with \"lenet5\""));
+}
+
+TEST_F(Train, AKilledWorkerIsNamedAndTheRunSaysSo) {
+  const Outcome outcome = train("-n 3 --epochs 50 --fault kill:rank=1,after=50 --out " + at("run"));
+  EXPECT_EQ(outcome.status, 137);
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1"));
+  const auto run = read(at("run/run.json"));
+  EXPECT_EQ(run["status"], "failed");
+  EXPECT_THAT(run["reason"].get<std::string>(), HasSubstr("rank 1"));
+}
+
+TEST_F(Train, AConfigFileIsReadAndFlagsWin) {
+  std::ofstream(at("run.toml")) << "workers = 3\nbatch = 10\nlr-scaling = \"linear\"\n";
+  const Outcome outcome = lockstep("train " + at("run.toml") + " " + kSmall +
+                                   "--transport loopback --json --out " + at("run"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto config = read(at("run/run.json"))["config"];
+  EXPECT_EQ(config["workers"], 3);
+  EXPECT_EQ(config["batch"], 20);
+  EXPECT_EQ(config["lr_scaling"], "linear");
+}
+
+TEST_F(Train, DryRunSaysWhatWouldRunAndWritesNothing) {
+  const Outcome outcome = train("--dry-run --out " + at("run"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["facts"]["steps"], 10);
+  EXPECT_FALSE(fs::exists(at("run")));
+}
+
+TEST_F(Train, AProfileOfARunDrivesASimulation) {
+  ASSERT_EQ(train("-n 1 --profile-out " + at("profile.json") + " --out " + at("real")).status, 0);
+  const double step = read(at("profile.json"))["forward_s"].get<double>();
+  EXPECT_GT(step, 0);
+  const Outcome outcome =
+      train("-n 2 --json --cluster sim:profile=" + at("profile.json") + " --out " + at("sim"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(
+      read(at("sim/run.json"))["facts"]["compute"]["profile_sha256"].get<std::string>().size(),
+      64u);
+}
+
+TEST_F(Train, HostsInNamespacesCountTheSameBytes) {
+  if (geteuid() != 0) GTEST_SKIP() << "network namespaces need root";
+  const Outcome real = train("-n 2 --json --cluster netns:hosts=2 --out " + at("netns"));
+  ASSERT_EQ(real.status, 0) << real.err;
+  const Outcome simulated = train("-n 2 --json --cluster sim:step=1ms --out " + at("sim"));
+  const auto bytes = [](const Outcome& o) {
+    return o.json().at(0)["workers_detail"][0]["bytes_sent"].get<std::uint64_t>();
+  };
+  EXPECT_GT(bytes(real), 0u);
+  EXPECT_EQ(bytes(real), bytes(simulated));
+}
+
+TEST(List, EveryKindHasNamesAndJson) {
+  for (const std::string kind : {"strategies", "collectives", "models", "datasets", "splits",
+                                 "optimizers", "schedules", "clusters"}) {
+    const Outcome outcome = lockstep("list " + kind + " --json");
+    EXPECT_EQ(outcome.status, 0);
+    for (const auto& entry : outcome.json()) EXPECT_FALSE(entry.at("description").empty()) << kind;
+  }
+  EXPECT_THAT(lockstep("list strategies").out, HasSubstr("step-wise"));
+}
+
+}  // namespace
+}  // namespace lockstep
