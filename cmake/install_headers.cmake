@@ -1,0 +1,22 @@
+# Installs lockstep/*.h and the headers that they include, and no others. In the tree these call each
+# other "core/error.h"; in a user's include path such names could meet the user's own, so the installed
+# ones say "lockstep/core/error.h".
+cmake_policy(VERSION 3.25)
+file(GLOB queue RELATIVE ${source} ${source}/lockstep/*.h)
+set(seen "")
+while(queue)
+  list(POP_FRONT queue header)
+  if(header IN_LIST seen)
+    continue()
+  endif()
+  list(APPEND seen ${header})
+  file(READ ${source}/${header} text)
+  string(REGEX MATCHALL "#include \"[^\"]+\"" includes "${text}")
+  list(TRANSFORM includes REPLACE "#include \"([^\"]+)\"" "\\1")
+  list(APPEND queue ${includes})
+  string(REGEX REPLACE "#include \"(lockstep/)?" "#include \"lockstep/" text "${text}")
+  string(REGEX REPLACE "^lockstep/" "" header ${header})
+  file(WRITE $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/include/lockstep/${header} "${text}")
+endwhile()
+list(LENGTH seen count)
+message(STATUS "Installing: ${count} headers to ${CMAKE_INSTALL_PREFIX}/include/lockstep")

@@ -1,0 +1,10 @@
+# find_package(lockstep): link lockstep::lockstep, include <lockstep/lockstep.h>.
+include(CMakeFindDependencyMacro)
+foreach(library IN ITEMS Threads fmt OpenSSL nlohmann_json JPEG Torch PkgConfig)
+  find_dependency(${library})
+endforeach()
+pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)
+pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid)
+pkg_check_modules(THRIFT REQUIRED IMPORTED_TARGET thrift thrift-nb)
+pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET libevent)
+include(${CMAKE_CURRENT_LIST_DIR}/lockstepTargets.cmake)

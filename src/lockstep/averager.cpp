@@ -1,0 +1,128 @@
+#include "lockstep/averager.h"
+
+#include <array>
+
+#include "collectives/all_reduce.h"
+#include "collectives/broadcast.h"
+#include "replica/flat_model.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kAgreement{Purpose::setup, 2}, kInitial{Purpose::setup, 3};
+
+std::vector<NamedTensor> numbered(const std::vector<torch::Tensor>& tensors) {
+  std::vector<NamedTensor> named;
+  for (const torch::Tensor& tensor : tensors) {
+    const std::string shape = fmt::format("{}", fmt::join(tensor.sizes().vec(), "x"));
+    named.push_back({fmt::format("#{} ({})", named.size(), shape), tensor});
+  }
+  return named;
+}
+
+// Two networks that differ in any shape differ in this, but for one chance in 2^63.
+std::int64_t fingerprint(std::span<const NamedTensor> parameters) {
+  std::uint64_t hash = parameters.size();
+  for (const auto& [name, tensor] : parameters) {
+    hash = mixed(hash ^ static_cast<std::uint64_t>(tensor.dim()));
+    for (const std::int64_t size : tensor.sizes())
+      hash = mixed(hash ^ static_cast<std::uint64_t>(size));
+  }
+  return static_cast<std::int64_t>(hash >> 1);
+}
+
+void check_agreement(Transport& peers, std::span<const NamedTensor> parameters) {
+  const std::int64_t mine = fingerprint(parameters);
+  std::array<std::int64_t, 2> least{mine, -mine};
+  auto_all_reduce(peers, kAgreement, {least.data(), least.size(), Type::int64, Op::min});
+  if (least[0] != -least[1])
+    throw UsageError(
+        fmt::format("the ranks' networks differ; that of rank {} has {} parameters in {} tensors: "
+                    "build the same network on every rank",
+                    peers.rank(), parameter_count(parameters), parameters.size()));
+}
+
+bool lies_at(const torch::Tensor& tensor, const float* place) {
+  return tensor.defined() && tensor.is_contiguous() && tensor.data_ptr() == place;
+}
+
+}  // namespace
+
+class Averager::Parts {
+ public:
+  Parts(Rank& rank, const std::vector<NamedTensor>& parameters, const AllReduceRow& collective)
+      : peers_(rank.peers),
+        collective_(collective),
+        weights_(peers_.open_window(parameter_count(parameters) * sizeof(float))),
+        gradients_(peers_.open_window(parameter_count(parameters) * sizeof(float))),
+        model_(parameters, weights_->mine(), gradients_->mine()) {}
+
+  ~Parts() {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
+      const torch::Tensor& tensor = model_.tensors()[i];
+      if (lies_at(tensor.grad(), gradient(i))) tensor.mutable_grad() = tensor.grad().clone();
+      if (lies_at(tensor, weight(i))) tensor.set_data(tensor.clone());
+    }
+  }
+
+  void start_equal() { broadcast(peers_, kInitial, all(model_.weights())); }
+
+  void average_gradients() {
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i)
+      if (!lies_at(model_.tensors()[i].grad(), gradient(i)))
+        throw UsageError(
+            fmt::format("the gradient of parameter {} was dropped or replaced, so it would not be "
+                        "averaged: zero it in place, as zero_grad(false) does",
+                        model_.parameters()[i].name));
+    average(Purpose::gradients, model_.gradients());
+  }
+
+  void average_weights() {
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i)
+      if (!lies_at(model_.tensors()[i], weight(i)))
+        throw UsageError(
+            fmt::format("parameter {} was given other memory, so it would not be averaged: load or "
+                        "convert the network before making its Averager",
+                        model_.parameters()[i].name));
+    average(Purpose::weights, model_.weights());
+  }
+
+ private:
+  float* weight(std::size_t i) const {
+    return model_.weights() + model_.parameters()[i].slice.begin;
+  }
+  float* gradient(std::size_t i) const {
+    return model_.gradients() + model_.parameters()[i].slice.begin;
+  }
+  Values all(float* numbers) const { return {numbers, model_.count(), Type::fp32, Op::mean}; }
+
+  void average(Purpose purpose, float* numbers) {
+    // Two tags in turn: a rank that is one call ahead is not mistaken.
+    collective_.run(peers_, {purpose, calls_++ % 2}, all(numbers));
+  }
+
+  Transport& peers_;
+  const AllReduceRow& collective_;
+  std::unique_ptr<Window> weights_, gradients_;
+  FlatModel model_;
+  std::uint32_t calls_ = 0;
+};
+
+Averager::Averager(Rank& rank, const std::vector<torch::Tensor>& parameters,
+                   std::string_view collective) {
+  const AllReduceRow& row = all_reduce_named(collective);
+  const auto those_trained = trained(numbered(parameters));
+  check_trainable(those_trained);
+  check_agreement(rank.peers, those_trained);
+  parts_ = std::make_unique<Parts>(rank, those_trained, row);
+  parts_->start_equal();
+}
+
+Averager::~Averager() = default;
+
+void Averager::average_gradients() { parts_->average_gradients(); }
+
+void Averager::average_weights() { parts_->average_weights(); }
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// For a LibTorch training loop that exists already: keeps the parameters of each rank's network in
+// memory that the ranks average in place, without a copy. Optimiser, schedule, clipping, gradient
+// accumulation and the loop stay as they are:
+//
+//   Averager averager(rank, net->parameters());  // after loading weights, before the first
+//   backward … loss.backward();                             // once, or several times to accumulate
+//   averager.average_gradients();                // before clipping
+//   clip_grad_norm_(net->parameters(), 1.0);
+//   optimiser.step();
+//
+// Gradients must be zeroed in place (Optimizer::zero_grad(), Module::zero_grad(false)), not
+// dropped. A parameter that a backward does not use has a gradient of zero, not none.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "transport/rank.h"
+
+namespace at {
+class Tensor;  // torch::Tensor
+}
+
+namespace lockstep {
+
+// Belongs to the rank's thread. Every call is collective: all ranks make it, in the same order.
+class Averager {
+ public:
+  // Moves the parameters into shared memory, with rank 0's values on all ranks; gradients start at
+  // zero. The tensors stay the same objects, so optimisers may be made before or after. Those that
+  // don't require gradients are left alone. `rank` outlives this. `collective`: as for
+  // --collective. UsageError, on every rank, if the networks differ, or on the rank whose
+  // parameters are not fp32 or not on the CPU.
+  Averager(Rank& rank, const std::vector<at::Tensor>& parameters,
+           std::string_view collective = "auto");
+  // Gives each parameter and gradient memory of its own again, with its values.
+  ~Averager();
+  Averager(const Averager&) = delete;
+  Averager& operator=(const Averager&) = delete;
+
+  // On return all ranks hold the mean of their gradients, the same bits; each rank counts once.
+  // UsageError if a gradient is no longer where it was put. TransportError names a peer that is
+  // gone.
+  void average_gradients();
+  // The same for weights: for loops that step by themselves for a while.
+  void average_weights();
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// Lockstep as a library: all of it that a program needs, in the order to read it.
+//
+//   run it        run_ranks()       lockstep/ranks.h         ranks as processes
+//                 run_simulated()   transport/simulated.h    ranks as actors, in virtual time
+//   a rank sees   Rank              transport/rank.h         peers, clock, random numbers
+//                 Transport         transport/transport.h    messages and windows
+//   average       Averager          lockstep/averager.h      for a training loop that exists
+//   already
+//                 all_reduce_named  collectives/all_reduce.h any collective, on any numbers
+//                 broadcast         collectives/broadcast.h
+//   train         TrainConfig       train/config.h           the flags of `lockstep train`
+//                 Experiment        train/experiment.h       the data, and who reads what
+//                 train()           train/worker.h           the training loop, one rank's part
+//   invent        Strategy          strategies/strategy.h    how replicas are kept in step
+//                 average()         strategies/average.h     the mean in which each sample counts
+//
+// Errors are core/error.h's: catch lockstep::Error to print what() (run_ranks() does). No header
+// here includes LibTorch's: who passes tensors includes <torch/torch.h>.
+#pragma once
+
+#include "collectives/all_reduce.h"
+#include "collectives/broadcast.h"
+#include "collectives/scratch.h"
+#include "lockstep/averager.h"
+#include "lockstep/ranks.h"
+#include "strategies/average.h"
+#include "strategies/strategy.h"
+#include "train/worker.h"
+#include "transport/simulated.h"

@@ -1,0 +1,240 @@
+// A LibTorch loop with an Averager: what the loop did alone, several ranks do together.
+#include "lockstep/averager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "core/error.h"
+#include "transport/fabric.h"
+#include "transport/simulated.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Two layers, the second of which forward() may leave out.
+struct Net : torch::nn::Module {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(4, 3));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(3, 3));
+  torch::Tensor forward(const torch::Tensor& x, bool short_cut = false) {
+    const torch::Tensor hidden = torch::tanh(in(x));
+    return short_cut ? hidden : out(hidden);
+  }
+};
+
+// The same on every rank, whatever other ranks draw meanwhile.
+torch::Tensor numbers(std::int64_t rows, std::int64_t columns, double phase) {
+  return torch::sin(torch::arange(rows * columns, torch::kFloat) + phase).view({rows, columns});
+}
+void set_weights(Net& net, double phase) {
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& p : net.parameters()) p.copy_(numbers(1, p.numel(), phase).view(p.sizes()));
+}
+torch::Tensor loss_of(Net& net, const torch::Tensor& x) { return net.forward(x).square().mean(); }
+
+torch::Tensor flat(const std::vector<torch::Tensor>& tensors) {
+  std::vector<torch::Tensor> rows;
+  for (const torch::Tensor& t : tensors) rows.push_back(t.detach().reshape({-1}));
+  return torch::cat(rows).clone();
+}
+torch::Tensor weights_of(const Net& net) { return flat(net.parameters()); }
+torch::Tensor gradients_of(const Net& net) {
+  std::vector<torch::Tensor> gradients;
+  for (const torch::Tensor& p : net.parameters()) gradients.push_back(p.grad());
+  return flat(gradients);
+}
+
+// What each rank came to.
+using Results = std::vector<torch::Tensor>;
+Results on_ranks(int ranks, const std::function<torch::Tensor(Rank&)>& body) {
+  Results results(ranks);
+  run_shm(ranks, [&](Rank& rank) { results[rank.rank()] = body(rank); });
+  return results;
+}
+
+TEST(Averager, AllRanksStartWithTheWeightsOfRankZero) {
+  const Results weights = on_ranks(3, [](Rank& rank) {
+    Net net;
+    set_weights(net, rank.rank());
+    const Averager averager(rank, net.parameters());
+    return weights_of(net);
+  });
+  Net expected;
+  set_weights(expected, 0);
+  for (const torch::Tensor& w : weights) EXPECT_TRUE(torch::equal(w, weights_of(expected)));
+}
+
+TEST(Averager, AccumulatedGradientsAreThoseOfOneBigBatch) {
+  const torch::Tensor x = numbers(8, 4, 0.5);
+  const Results gradients = on_ranks(2, [&](Rank& rank) {
+    Net net;
+    set_weights(net, 1);
+    Averager averager(rank, net.parameters());
+    for (int b = 0; b < 2; ++b) (loss_of(net, x.chunk(4)[2 * rank.rank() + b]) / 2).backward();
+    averager.average_gradients();
+    return gradients_of(net);
+  });
+  Net alone;
+  set_weights(alone, 1);
+  loss_of(alone, x).backward();
+  EXPECT_TRUE(torch::allclose(gradients[0], gradients_of(alone), 1e-5, 1e-7));
+  EXPECT_TRUE(torch::equal(gradients[0], gradients[1])) << "the same bits";
+}
+
+// A loop with clipping, its optimiser made before or after: as one process on all samples.
+void expect_as_alone(bool optimiser_first) {
+  const auto steps = [](Net& net, const torch::Tensor& x, torch::optim::Optimizer& optimiser,
+                        const std::function<void()>& average) {
+    for (int step = 0; step < 5; ++step) {
+      optimiser.zero_grad();
+      loss_of(net, x).backward();
+      average();
+      torch::nn::utils::clip_grad_norm_(net.parameters(), 0.05);
+      optimiser.step();
+    }
+  };
+  const torch::Tensor x = numbers(8, 4, 0.5);
+  const torch::optim::AdamOptions options(0.1);
+  const Results weights = on_ranks(2, [&](Rank& rank) {
+    Net net;
+    set_weights(net, 1);
+    std::optional<torch::optim::Adam> optimiser;
+    if (optimiser_first) optimiser.emplace(net.parameters(), options);
+    Averager averager(rank, net.parameters());
+    if (!optimiser_first) optimiser.emplace(net.parameters(), options);
+    steps(net, x.chunk(2)[rank.rank()], *optimiser, [&] { averager.average_gradients(); });
+    return weights_of(net);
+  });
+  Net alone;
+  set_weights(alone, 1);
+  const torch::Tensor before = weights_of(alone);
+  torch::optim::Adam optimiser(alone.parameters(), options);
+  steps(alone, x, optimiser, [] {});
+  EXPECT_FALSE(torch::allclose(weights[0], before, 1e-2, 1e-2)) << "it moved";
+  EXPECT_TRUE(torch::allclose(weights[0], weights_of(alone), 1e-4, 1e-5));
+  EXPECT_TRUE(torch::equal(weights[0], weights[1])) << "the same bits";
+}
+TEST(Averager, WorksWithAnOptimiserMadeBefore) { expect_as_alone(true); }
+TEST(Averager, WorksWithAnOptimiserMadeAfter) { expect_as_alone(false); }
+
+TEST(Averager, AParameterThatIsNotUsedHasAGradientOfZero) {
+  const Results gradients = on_ranks(2, [](Rank& rank) {
+    Net net;
+    Averager averager(rank, net.parameters());
+    const bool short_cut = rank.rank() == 0;  // one rank goes past the second layer
+    net.forward(numbers(2, 4, 1), short_cut).sum().backward();
+    averager.average_gradients();
+    return net.out->bias.grad().clone();
+  });
+  for (const torch::Tensor& g : gradients) EXPECT_TRUE(torch::equal(g, torch::full(3, 1.0f)));
+}
+
+TEST(Averager, AveragesWeightsByANamedCollective) {
+  const Results weights = on_ranks(3, [](Rank& rank) {
+    Net net;
+    Averager averager(rank, net.parameters(), "ring");
+    {
+      const torch::NoGradGuard no_grad;
+      for (torch::Tensor& p : net.parameters()) p.fill_(rank.rank());
+    }
+    averager.average_weights();
+    return weights_of(net);
+  });
+  for (const torch::Tensor& w : weights) EXPECT_TRUE(torch::equal(w, torch::ones_like(w)));
+}
+
+TEST(Averager, ParametersOutliveIt) {
+  on_ranks(2, [](Rank& rank) {
+    Net net;
+    set_weights(net, 0);
+    const torch::Tensor expected = weights_of(net);
+    {
+      const Averager averager(rank, net.parameters());
+      loss_of(net, numbers(2, 4, 0)).backward();
+    }
+    rank.peers.open_window(1 << 16);  // where the memory was
+    EXPECT_TRUE(torch::equal(weights_of(net), expected));
+    EXPECT_GT(gradients_of(net).abs().sum().item<double>(), 0);
+    loss_of(net, numbers(2, 4, 0)).backward();
+    return torch::Tensor();
+  });
+}
+
+// The error that the body has on a single rank.
+auto alone(const std::function<void(Rank&)>& body) {
+  return [body] { run_loopback(1, body); };
+}
+
+TEST(Averager, AGradientThatWasDroppedIsNamed) {
+  EXPECT_THAT(alone([](Rank& rank) {
+                Net net;
+                Averager averager(rank, net.parameters());
+                net.zero_grad(/*set_to_none=*/true);
+                loss_of(net, numbers(2, 4, 0)).backward();
+                averager.average_gradients();
+              }),
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("gradient of parameter #0 (3x4)"),
+                                              HasSubstr("zero_grad(false)"))));
+}
+
+TEST(Averager, AParameterThatWasMovedAwayIsNamed) {
+  EXPECT_THAT(alone([](Rank& rank) {
+                Net net;
+                Averager averager(rank, net.parameters());
+                net.out->bias.set_data(torch::zeros(3));
+                averager.average_weights();
+              }),
+              ThrowsMessage<UsageError>(HasSubstr("parameter #3 (3) was given other memory")));
+}
+
+TEST(Averager, ADeviceOtherThanTheCpuIsRefused) {
+  // As a CUDA tensor would be; this one needs no device.
+  const auto elsewhere = torch::zeros(3, torch::device(torch::kMeta).requires_grad(true));
+  EXPECT_THAT(alone([&](Rank& rank) { Averager(rank, {elsewhere}); }),
+              ThrowsMessage<UsageError>(
+                  AllOf(HasSubstr("#0 (3)' is on meta"), HasSubstr("runs on the CPU only"))));
+}
+
+TEST(Averager, AnUnknownCollectiveIsRefused) {
+  EXPECT_THAT(alone([](Rank& rank) { Averager(rank, Net().parameters(), "rnig"); }),
+              ThrowsMessage<UsageError>(HasSubstr("did you mean 'ring'")));
+}
+
+TEST(Averager, NetworksThatDifferAreRefusedOnEveryRank) {
+  std::atomic<int> refused = 0;
+  run_shm(3, [&](Rank& rank) {
+    const torch::nn::Linear net(4, rank.rank() == 2 ? 3 : 2);
+    try {
+      Averager(rank, net->parameters());
+    } catch (const UsageError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("networks differ"));
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 3);
+}
+
+// One simulation a process, and these tests share one: keep it the only one.
+TEST(Averager, RunsInSimulation) {
+  SimulatedCluster cluster;
+  cluster.ranks = 4;
+  int equal = 0;
+  run_simulated(cluster, [&](Rank& rank) {
+    Net net;
+    Averager averager(rank, net.parameters());
+    loss_of(net, numbers(2, 4, rank.rank())).backward();
+    rank.clock.charge(0.1);
+    averager.average_gradients();
+    const torch::Tensor expected = gradients_of(net);
+    averager.average_gradients();  // the mean of equals
+    if (torch::allclose(gradients_of(net), expected) && rank.clock.now() > 0.1) ++equal;
+  });
+  EXPECT_EQ(equal, 4);
+}
+
+}  // namespace
+}  // namespace lockstep
