@@ -1,4 +1,4 @@
-// tidy_rules.h over every C++ file of src/ and tests/; and each rule on a sample that breaks it.
+// tidy_rules.h over every C++ file; and each rule on a sample that breaks it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ const std::vector<SourceFile>& tree() {
   static const std::vector<SourceFile> files = [] {
     const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
     std::vector<SourceFile> found;
-    for (const char* top : {"src", "tests", "peers"})
+    for (const char* top : {"src", "tests", "peers", "examples"})
       for (const auto& entry : std::filesystem::recursive_directory_iterator(root / top)) {
         if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
         std::ifstream in(entry.path());
