@@ -13,10 +13,10 @@
 #include "data/loader.h"
 #include "models/registry.h"
 #include "replica/malloc.h"
+#include "strategies/registry.h"
 #include "train/learner.h"
 #include "train/step_clock.h"
 #include "train/torch_learner.h"
-#include "strategies/registry.h"
 #include "transport/fabric.h"
 #include "transport/real_rank.h"
 
@@ -32,16 +32,16 @@ class Bare {
       : network_(network_for(experiment)),
         optimizer_(tensors(), torch::optim::SGDOptions(0.01).momentum(0.5)),
         plan_(experiment.plan),
-        loader_(*experiment.data.train, [this](std::uint64_t step) { return picks(step); },
-                experiment.steps) {
+        loader_(
+            *experiment.data.train, [this](std::uint64_t step) { return picks(step); },
+            experiment.steps) {
     network_->train(true);
   }
 
   void step(std::uint64_t number) {
     const Batch batch = loader_.batch(number);
     optimizer_.zero_grad();
-    torch::Tensor loss =
-        torch::nn::functional::cross_entropy(network_->forward(batch.x), batch.y);
+    torch::Tensor loss = torch::nn::functional::cross_entropy(network_->forward(batch.x), batch.y);
     loss.backward();
     optimizer_.step();
     loss_ = loss.item<double>();
@@ -71,14 +71,13 @@ class Ours {
  public:
   Ours(Rank& rank, const Experiment& experiment)
       : plan_(experiment.plan),
-        learner_(make_torch_learner(
-            experiment, 0,
-            [&](std::size_t count) {
-              weights_ = rank.peers.open_window(4 * count);
-              gradients_ = rank.peers.open_window(4 * count);
-              return ReplicaMemory{weights_->mine(), gradients_->mine()};
-            },
-            {})),
+        learner_(make_torch_learner(experiment, 0,
+                                    [&](std::size_t count) {
+                                      weights_ = rank.peers.open_window(4 * count);
+                                      gradients_ = rank.peers.open_window(4 * count);
+                                      return ReplicaMemory{weights_->mine(), gradients_->mine()};
+                                    },
+                                    {})),
         clock_(rank.clock, 0),
         replica_(learner_->replica(), rank.clock, clock_),
         strategy_(make_strategy("all-reduce", {rank, 1, 0, false, all_reduce_named("ring")})) {}
