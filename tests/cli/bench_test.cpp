@@ -4,29 +4,18 @@
 
 #include <filesystem>
 
-#include "cli/outcome.h"
+#include "cli/mistake.h"
 
 namespace lockstep {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-struct Mistake {
-  std::string arguments, what_is_said;
-  friend void PrintTo(const Mistake& m, std::ostream* out) { *out << m.arguments; }
-};
 
 class BenchMistake : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(BenchMistake, IsOneSentenceAndStatus2) {
-  const Outcome outcome = lockstep(GetParam().arguments);
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, AllOf(StartsWith("lockstep: "), HasSubstr(GetParam().what_is_said)));
-  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
+  expect_refused(lockstep(GetParam().arguments), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

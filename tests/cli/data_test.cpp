@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "cli/outcome.h"
+#include "cli/mistake.h"
 
 namespace lockstep {
 namespace {
@@ -12,22 +12,11 @@ namespace {
 using std::filesystem::path;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
-
-struct Mistake {
-  std::string arguments, what_is_said;
-  friend void PrintTo(const Mistake& m, std::ostream* out) { *out << m.arguments; }
-};
 
 class DataMistake : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(DataMistake, IsOneSentenceAndStatus2) {
-  const Outcome outcome = lockstep(GetParam().arguments);
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, AllOf(StartsWith("lockstep: "), HasSubstr(GetParam().what_is_said)));
-  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
+  expect_refused(lockstep(GetParam().arguments), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -5,25 +5,17 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/outcome.h"
+#include "cli/mistake.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 constexpr const char* kSmall =
     "--model mlp:width=16,depth=1 --data digits:samples=400,test_samples=100 --batch 20 --epochs 1 "
     "--collective ring ";
-
-struct Mistake {
-  std::string arguments, what_is_said;
-  friend void PrintTo(const Mistake& m, std::ostream* out) { *out << m.arguments; }
-};
 
 class TrainMistake : public ::testing::TestWithParam<Mistake> {};
 
@@ -32,10 +24,7 @@ TEST_P(TrainMistake, IsOneSentenceStatus2AndNothingWritten) {
   const std::string out = folder.path() + "/run";
   const Outcome outcome =
       lockstep(std::string("train ") + kSmall + GetParam().arguments + " --out " + out);
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, AllOf(StartsWith("lockstep: "), HasSubstr(GetParam().what_is_said)));
-  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
+  expect_refused(outcome, GetParam());
   EXPECT_FALSE(fs::exists(out));
 }
 
