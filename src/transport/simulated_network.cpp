@@ -1,6 +1,8 @@
 #include "transport/simulated_network.h"
 
+#include <algorithm>
 #include <csignal>
+#include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Action.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u.hpp>
@@ -13,6 +15,7 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 namespace resource = simgrid::kernel::resource;
+using simgrid::kernel::timer::Timer;
 
 s4u::Engine* make_engine() {
   if (s4u::Engine::is_initialized())
@@ -37,10 +40,10 @@ s4u::Engine* make_engine() {
 }
 
 std::vector<s4u::LinkInRoute> link(
-    s4u::NetZone* zone, const std::string& name, double bandwidth, double latency,
+    s4u::NetZone* zone, const std::string& name, double bandwidth,
     s4u::Link::SharingPolicy policy = s4u::Link::SharingPolicy::SHARED) {
-  const s4u::Link* made =
-      zone->create_link(name, bandwidth)->set_latency(latency)->set_sharing_policy(policy)->seal();
+  // Without a latency: fly() adds it, so that messages behind each other don't pay it in turn.
+  const s4u::Link* made = zone->create_link(name, bandwidth)->set_sharing_policy(policy)->seal();
   return {s4u::LinkInRoute(made)};
 }
 
@@ -49,15 +52,14 @@ s4u::Host* make_host(s4u::NetZone* zone, const SimulatedCluster& c, int number) 
   const std::string name = fmt::format("host-{}", number);
   s4u::Host* host = zone->create_host(name, 1e9);
   auto* point = host->get_netpoint();
-  const double half = c.latency_s / 2;
   zone->add_route(point, nullptr, nullptr, nullptr,
-                  link(zone, name + "-up", c.bandwidth_bytes_per_s, half), false);
+                  link(zone, name + "-up", c.bandwidth_bytes_per_s), false);
   zone->add_route(nullptr, point, nullptr, nullptr,
-                  link(zone, name + "-down", c.bandwidth_bytes_per_s, half), false);
-  zone->add_route(point, point, nullptr, nullptr,
-                  link(zone, name + "-local", c.local_bandwidth_bytes_per_s, c.local_latency_s,
-                       s4u::Link::SharingPolicy::FATPIPE),
-                  false);
+                  link(zone, name + "-down", c.bandwidth_bytes_per_s), false);
+  zone->add_route(
+      point, point, nullptr, nullptr,
+      link(zone, name + "-local", c.local_bandwidth_bytes_per_s, s4u::Link::SharingPolicy::FATPIPE),
+      false);
   return host;
 }
 
@@ -80,10 +82,10 @@ std::vector<s4u::Host*> make_tree(const SimulatedCluster& c) {
       hosts.push_back(make_host(zone, c, static_cast<int>(hosts.size())));
     auto* gate = zone->create_router(name + "-switch");
     zone->seal();
-    root->add_route(zone->get_netpoint(), nullptr, gate, nullptr,
-                    link(root, name + "-up", uplink, 0), false);
+    root->add_route(zone->get_netpoint(), nullptr, gate, nullptr, link(root, name + "-up", uplink),
+                    false);
     root->add_route(nullptr, zone->get_netpoint(), nullptr, gate,
-                    link(root, name + "-down", uplink, 0), false);
+                    link(root, name + "-down", uplink), false);
   }
   root->seal();
   return hosts;
@@ -92,38 +94,60 @@ std::vector<s4u::Host*> make_tree(const SimulatedCluster& c) {
 }  // namespace
 
 SimulatedNetwork::SimulatedNetwork(const SimulatedCluster& cluster)
-    : engine_(make_engine()),
+    : latency_s_(cluster.latency_s),
+      local_latency_s_(cluster.local_latency_s),
+      engine_(make_engine()),
       hosts_(cluster.hosts_per_rack ? make_tree(cluster) : make_star(cluster)),
-      flights_(std::make_shared<Flights>()) {
+      flying_(std::make_shared<Flying>()) {
   for (auto* model : engine_->get_all_models())
     if (model->get_name() == "Network_CM02") model_ = model;
   if (!model_) throw InternalError("SimGrid made no CM02 network model");
   s4u::Link::on_communication_state_change_cb(
-      [all = std::weak_ptr(flights_)](resource::NetworkAction& action, resource::Action::State) {
-        const auto flights = all.lock();
-        if (!flights) return;
-        const auto landed = flights->find(&action);
-        if (landed == flights->end()) return;
-        Flight* flight = landed->second;
-        flights->erase(landed);
-        flight->land();
+      [this, all = std::weak_ptr(flying_)](resource::NetworkAction& action,
+                                           resource::Action::State) {
+        const auto flying = all.lock();
+        if (!flying) return;
+        const auto found = flying->find(&action);
+        if (found == flying->end()) return;
+        Connection& connection = *found->second;
+        flying->erase(found);
+        landed(connection);
       });
 }
 
-void SimulatedNetwork::fly(int from_host, int to_host, std::size_t bytes, Flight& flight) {
-  const auto comm = s4u::Comm::sendto_init(hosts_[from_host], hosts_[to_host]);
-  comm->set_payload_size(bytes);
-  switching([&] {
-    simgrid::kernel::actor::simcall_answered([&] {
-      // Detached, it belongs to no actor: nobody waits for it and no death cancels it. The signal
-      // above tells its end, by the address of the action that has just joined the model's list.
-      comm->detach();
-      const resource::Action& action = model_->get_started_action_set()->back();
-      if (action.get_activity() != comm->get_impl())
-        throw InternalError("SimGrid did not start a transfer at once");
-      flights_->emplace(&action, &flight);
-    });
-  });
+void SimulatedNetwork::fly(const Pair& pair, std::size_t bytes, Flight& flight) {
+  const std::uint64_t key = std::uint64_t(pair.from_rank) << 36 | std::uint64_t(pair.to_rank) << 8 |
+                            std::uint64_t(pair.lane);
+  Connection& connection =
+      connections_.try_emplace(key, pair.from_host, pair.to_host).first->second;
+  const double latency = pair.from_host == pair.to_host ? local_latency_s_ : latency_s_;
+  const double due = virtual_now() + latency;
+  connection.messages.push_back({bytes, &flight, due});
+  if (connection.messages.size() == 1) Timer::set(due, [&] { start_first(connection); });
+}
+
+void SimulatedNetwork::start_first(Connection& connection) {
+  if (connection.messages.front().bytes == 0) return landed(connection);
+  const auto comm =
+      s4u::Comm::sendto_init(hosts_[connection.from_host], hosts_[connection.to_host]);
+  comm->set_payload_size(connection.messages.front().bytes);
+  // Detached, it belongs to no actor: nobody waits for it and no death cancels it. The signal above
+  // tells its end, by the address of the action that has just joined the model's list.
+  comm->detach();
+  const resource::Action& action = model_->get_started_action_set()->back();
+  if (action.get_activity() != comm->get_impl())
+    throw InternalError("SimGrid did not start a transfer at once");
+  flying_->emplace(&action, &connection);
+}
+
+void SimulatedNetwork::landed(Connection& connection) {
+  Flight& flight = *connection.messages.front().flight;
+  connection.messages.pop_front();
+  // By a timer even if it is due: SimGrid is in the middle of ending the one before.
+  if (!connection.messages.empty())
+    Timer::set(std::max(virtual_now(), connection.messages.front().due),
+               [&] { start_first(connection); });
+  flight.land();
 }
 
 void SimulatedNetwork::run() { engine_->run(); }

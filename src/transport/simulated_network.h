@@ -1,10 +1,14 @@
 // The wires of the simulated world: a SimGrid platform built from a SimulatedCluster, on which
 // bytes fly from host to host. An idle network is exactly alpha-beta (see simulated_cluster.h).
+// What one rank's lane sends to another goes out in order, one message after the other, as on a
+// connection; messages of different pairs share the lines they have in common fairly.
 #pragma once
 
 #include <simgrid/forward.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -28,20 +32,39 @@ class SimulatedNetwork {
   // UsageError if this process had a simulation before: SimGrid can't start its clock again.
   explicit SimulatedNetwork(const SimulatedCluster&);
 
+  // Who sends to whom.
+  struct Pair {
+    int from_rank, from_host, to_rank, to_host, lane;
+  };
+
   simgrid::s4u::Host* host(int host) const { return hosts_[host]; }
   // Called on an actor. Returns at once (in virtual time).
-  void fly(int from_host, int to_host, std::size_t bytes, Flight&);
+  void fly(const Pair&, std::size_t bytes, Flight&);
   // Runs the simulation until no actor is left or none can go on.
   void run();
 
  private:
+  struct Connection {
+    int from_host, to_host;
+    struct Message {
+      std::size_t bytes;
+      Flight* flight;
+      double due;  // when its first byte reaches the far end, if nothing is before it
+    };
+    std::deque<Message> messages;  // the first is under way
+  };
   // By SimGrid's record of the transfer, as an identity only.
-  using Flights = std::unordered_map<const void*, Flight*>;
+  using Flying = std::unordered_map<const void*, Connection*>;
 
+  void start_first(Connection&);
+  void landed(Connection&);
+
+  const double latency_s_, local_latency_s_;
   simgrid::s4u::Engine* engine_;
   simgrid::kernel::resource::Model* model_ = nullptr;
   std::vector<simgrid::s4u::Host*> hosts_;
-  std::shared_ptr<Flights> flights_;  // shared with SimGrid's signal, which can't be disconnected
+  std::unordered_map<std::uint64_t, Connection> connections_;
+  std::shared_ptr<Flying> flying_;  // shared with SimGrid's signal, which can't be disconnected
 };
 
 }  // namespace lockstep

@@ -48,7 +48,7 @@ Request SimulatedTransport::send(int to, Tag tag, ConstBytes bytes) {
   m.bytes = bytes;
   m.send = &r;
   m.receiver->mail_.queue(m);
-  world_.network.fly(host_of(rank_), host_of(to), bytes.size, m);
+  world_.network.fly({rank_, host_of(rank_), to, host_of(to), lane_}, bytes.size, m);
   return handle(r);
 }
 

@@ -100,6 +100,20 @@ TEST(Simulated, FlowsShareALink) {
   });
 }
 
+TEST(Simulated, MessagesToOnePeerGoOneAfterTheOther) {
+  constexpr std::size_t kBytes = 10'000'000;
+  run_simulated(star(2), [](Rank& r) {
+    std::vector<Request> open;
+    for (int i = 0; i < 3; ++i)
+      open.push_back(r.rank() == 0 ? r.peers.send(1, kTag, ConstBytes(nullptr, kBytes))
+                                   : r.peers.recv(0, kTag, {nullptr, kBytes}));
+    for (int i = 0; i < 3; ++i) {
+      r.peers.wait(open[i]);
+      EXPECT_NEAR(r.clock.now(), kAlpha + (i + 1) * kBytes / kBandwidth, 1e-9) << i;
+    }
+  });
+}
+
 TEST(Simulated, BothDirectionsOfALineAreFree) {
   run_simulated(star(2), [](Rank& r) {
     const Request in = r.peers.recv(1 - r.rank(), kTag, {nullptr, 10'000'000});
