@@ -1,11 +1,11 @@
 """PyTorch DistributedDataParallel over Gloo, as a peer of `lockstep train`.
 
-    python3 peers/ddp.py --model mnist-cnn|vgg16 --workers 2 --batch 64 --steps 60 [--malloc]
+    python3 peers/ddp.py --model mnist-cnn|vgg16 --batch 64 --turns PIPE [--malloc]
 
-Trains the same network, batch, optimiser and threads as ours on random images held in memory, one
-thread a worker, and prints one line of JSON: the samples per second of all workers together, over
-the second half of the steps. With --malloc the workers raise malloc's thresholds as ours do. With
---alone each process trains by itself, without DistributedDataParallel.
+Trains the same network, batch, optimiser and threads as ours on random images held in memory, two
+workers of one thread each, in blocks: reads lines from the named pipe, each a word and a number of
+steps, and answers each with one line of JSON, the seconds that each worker took. See
+training_blocks.cpp. With --malloc the workers raise malloc's thresholds as ours do.
 """
 import argparse
 import ctypes
@@ -57,6 +57,7 @@ class Vgg16(nn.Module):
         return self.classifier(torch.flatten(self.pool(self.features(x)), 1))
 
 
+WORKERS = 2
 MODELS = {"mnist-cnn": (MnistCnn, (1, 28, 28), 10), "vgg16": (Vgg16, (3, 32, 32), 1000)}
 # mallopt's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD, as src/replica/malloc.cpp sets them.
 SETTINGS = ((-3, 1 << 30), (-1, 2**31 - 1), (-2, 64 << 20))
@@ -68,53 +69,53 @@ def raise_malloc_thresholds():
         libc.mallopt(name, value)
 
 
-def work(rank, options, rendezvous, seconds):
+def steps_asked(turns):
+    """What rank 0 reads from the pipe, on both ranks; 0 at its end."""
+    asked = torch.zeros(1, dtype=torch.int64)
+    if turns:
+        words = turns.readline().split()
+        asked[0] = int(words[1]) if words else 0
+    dist.broadcast(asked, 0)
+    return int(asked)
+
+
+def work(rank, options, rendezvous):
     if options.malloc:
         raise_malloc_thresholds()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank,
-                            world_size=options.workers)
+    dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=WORKERS)
     make, shape, classes = MODELS[options.model]
-    model = make()
-    if not options.alone:
-        model = nn.parallel.DistributedDataParallel(model)
+    model = nn.parallel.DistributedDataParallel(make())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
     torch.manual_seed(2 + rank)
     x = torch.randn(16, options.batch, *shape)
     y = torch.randint(0, classes, (16, options.batch))
-    half = options.steps // 2
-    for step in range(options.steps):
-        if step == half:
-            dist.barrier()
-            start = time.perf_counter()
-        optimizer.zero_grad()
-        F.cross_entropy(model(x[step % 16]), y[step % 16]).backward()
-        optimizer.step()
-    taken = time.perf_counter() - start
-    dist.barrier()
-    seconds[rank] = taken
+    turns = open(options.turns) if rank == 0 else None
+    while steps := steps_asked(turns):
+        dist.barrier()
+        start = time.perf_counter()
+        for step in range(steps):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x[step % 16]), y[step % 16]).backward()
+            optimizer.step()
+        seconds = [None] * WORKERS
+        dist.all_gather_object(seconds, time.perf_counter() - start)
+        if rank == 0:
+            print(json.dumps({"seconds": seconds}), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", choices=MODELS, default="mnist-cnn")
-    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--turns", required=True, help="a named pipe to read blocks from")
     parser.add_argument("--malloc", action="store_true", help="raise malloc's thresholds")
-    parser.add_argument("--alone", action="store_true", help="without DistributedDataParallel")
     options = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
-    seconds = mp.get_context("spawn").Array("d", options.workers)
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(work, (options, folder + "/rendezvous", seconds), nprocs=options.workers)
-    samples = options.batch * (options.steps - options.steps // 2)
-    print(json.dumps({
-        "engine": "pytorch-" + ("alone" if options.alone else "ddp"), "model": options.model,
-        "workers": options.workers, "batch": options.batch, "malloc": options.malloc,
-        "samples_per_second": sum(samples / s for s in seconds)}))
+        mp.spawn(work, (options, folder + "/rendezvous"), nprocs=WORKERS)
 
 
 if __name__ == "__main__":

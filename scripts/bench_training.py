@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Training speed beside PyTorch's DistributedDataParallel, and against our own limits.
 
-    scripts/bench_training.py [--repeats 5] [--only mnist-cnn|vgg16|servers]
+    scripts/bench_training.py [--rounds 15] [--only mnist-cnn|vgg16|servers]
 
-Each repeat runs every contender once, in turn, so ratios hold on a busy machine; each is timed over
-the second half of its steps. Prints the median and the range of the ratios, and one line of JSON
-each. Run `make bench` first: it builds and installs what this needs.
+All engines are started once and then take turns of a second or two, round after round, each idle
+while another runs: a shared machine changes its speed from minute to minute, so only neighbours in
+time are compared. Prints the median of the rounds' ratios, the range of their middle half, and the
+whole range, and one line of JSON each. Run `make bench` first: it builds and installs what this needs.
 """
 import argparse
-import itertools
 import json
 import os
 import statistics
@@ -17,100 +17,115 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LOCKSTEP = os.path.join(ROOT, "build/release/lockstep")
-RUN = itertools.count()
+BLOCKS = os.path.join(ROOT, "build/release/training_blocks")
 DDP = ["/usr/bin/python3", os.path.join(ROOT, "peers/ddp.py")]
 
 
-def start_ours(folder, model, data, batch, steps, workers, *flags):
-    out = os.path.join(folder, f"run-{next(RUN)}")
-    command = [LOCKSTEP, "train", "-n", str(workers), "--threads", "1", "--model", model, "--data", data,
-               "--batch", str(batch), "--steps", str(steps), "--evaluate-every", str(steps // 2),
-               "--test-limit", "8", "--out", out, "--json", *flags]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    return process, out, batch * workers
+class Engine:
+    """Two workers that wait for their turn."""
+
+    def __init__(self, folder, batch, command):
+        self.batch = batch
+        pipe = os.path.join(folder, f"turns-{id(self)}")
+        os.mkfifo(pipe)
+        self.process = subprocess.Popen([word.replace("TURNS", pipe) for word in command],
+                                        stdout=subprocess.PIPE, text=True)
+        self.turns = open(pipe, "w", buffering=1)
+
+    def rates(self, way, steps):
+        """Samples per second of each worker, over a block of steps."""
+        self.turns.write(f"{way} {steps}\n")
+        line = self.process.stdout.readline()
+        if "{" not in line:
+            sys.exit(f"{' '.join(self.process.args)} ended early")
+        seconds = json.loads(line[line.index("{"):])["seconds"]
+        return [self.batch * steps / s for s in seconds]
+
+    def close(self):
+        self.turns.close()
+        self.process.wait()
 
 
-def rate_of(started):
-    """Samples per second over the second half of a run that start_ours() began."""
-    process, out, per_step = started
-    errors = process.communicate()[1]
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(process.args)}\nfailed: {errors}")
-    with open(os.path.join(out, "metrics.jsonl")) as lines:
-        scores = [json.loads(line) for line in lines]
-    first, last = scores[0], scores[-1]
-    seconds = last["training_seconds"] - first["training_seconds"]
-    return per_step * (last["steps"] - first["steps"]) / seconds
+def ours(batch, model, strategy="all-reduce"):
+    return batch, [BLOCKS, model, str(batch), strategy, "TURNS"]
 
 
-def ours(*arguments):
-    return lambda folder: rate_of(start_ours(folder, *arguments))
+def ddp(batch, model, *flags):
+    return batch, [*DDP, "--model", model, "--batch", str(batch), "--turns", "TURNS", *flags]
 
 
-def two_alone(model, data, batch, steps):
-    """Two runs of one worker each at the same time: what two cores can do without exchanging."""
-    def run(folder):
-        started = [start_ours(folder, model, data, batch, steps, 1) for _ in range(2)]
-        return sum(rate_of(one) for one in started)
-    return run
+def compare(title, rounds, steps, engines, contenders):
+    """`contenders`: name to (engine, way). The first is compared with the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = {name: Engine(folder, *made) for name, made in engines.items()}
+        rates = {name: [] for name in contenders}
+        for turn in range(rounds + 1):
+            order = list(contenders.items())
+            for name, (engine, way) in order[::-1] if turn % 2 else order:
+                by_worker = started[engine].rates(way, steps)
+                # Workers that keep step are as fast as the slower one.
+                rate = sum(by_worker) if way == "alone" else 2 * min(by_worker)
+                if turn > 0:  # the first is for warming up
+                    rates[name].append(rate)
+        for engine in started.values():
+            engine.close()
+    report(title, rates)
 
 
-def ddp(model, batch, steps, *flags):
-    def run(_):
-        done = subprocess.run([*DDP, "--model", model, "--batch", str(batch), "--steps", str(steps), *flags],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stderr)
-        return json.loads(done.stdout.splitlines()[-1])["samples_per_second"]
-    return run
-
-
-def compare(title, repeats, contenders, base):
-    rates = {name: [] for name in contenders}
-    for repeat in range(repeats):
-        for name, run in contenders.items():
-            with tempfile.TemporaryDirectory() as folder:
-                rates[name].append(run(folder))
-            print(f"# {title}, {repeat + 1} of {repeats}: {name} {rates[name][-1]:.1f} samples/s", file=sys.stderr)
+def report(title, rates):
     print(f"\n## {title}")
+    base = next(iter(rates))
     for name, values in rates.items():
-        ratios = [mine / other for mine, other in zip(rates[base], values)]
-        line = {"title": title, "engine": name, "samples_per_second": statistics.median(values),
-                "ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
-        print(f"{name:<40} {line['samples_per_second']:10.1f} samples/s   {base} is "
-              f"{line['ratio']:.2f}x ({line['ratio_min']:.2f}..{line['ratio_max']:.2f}) of it")
+        ratios = sorted(mine / other for mine, other in zip(rates[base], values))
+        quarter = len(ratios) // 4
+        line = {"title": title, "engine": name, "rounds": len(ratios),
+                "samples_per_second": statistics.median(values), "ratio": statistics.median(ratios),
+                "ratio_quartiles": [ratios[quarter], ratios[-1 - quarter]],
+                "ratio_range": [ratios[0], ratios[-1]]}
+        print(f"{name:<42}{line['samples_per_second']:9.1f} samples/s   {base} is {line['ratio']:.3f}x of it"
+              f"   (middle half {ratios[quarter]:.3f}..{ratios[-1 - quarter]:.3f},"
+              f" all {ratios[0]:.3f}..{ratios[-1]:.3f})", flush=True)
         print(json.dumps(line), file=sys.stderr)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", choices=["mnist-cnn", "vgg16", "servers"])
     options = parser.parse_args()
     chosen = lambda name: options.only in (None, name)
     if chosen("mnist-cnn"):
-        digits = "synthetic:shape=1x28x28,classes=10,samples=8192"
-        compare("mnist-cnn, batch 64, 2 workers", options.repeats, {
-            "lockstep": ours("mnist-cnn", digits, 64, 120, 2),
-            "two runs of one worker": two_alone("mnist-cnn", digits, 64, 120),
-            "PyTorch DDP": ddp("mnist-cnn", 64, 120),
-            "PyTorch DDP, our malloc settings": ddp("mnist-cnn", 64, 120, "--malloc"),
-        }, "lockstep")
+        compare("mnist-cnn, batch 64, 2 workers of one thread", options.rounds, 10, {
+            "ours": ours(64, "mnist-cnn"),
+            "ddp": ddp(64, "mnist-cnn"),
+            "ddp-malloc": ddp(64, "mnist-cnn", "--malloc"),
+        }, {
+            "lockstep": ("ours", "together"),
+            "the same workers, each alone": ("ours", "alone"),
+            "alone, but meeting every step": ("ours", "meet"),
+            "PyTorch DDP": ("ddp", "together"),
+            "PyTorch DDP, our malloc settings": ("ddp-malloc", "together"),
+        })
     if chosen("vgg16"):
-        pictures = "synthetic:shape=3x32x32,classes=1000,samples=512"
-        compare("vgg16, 32 x 32, batch 8, 2 workers", options.repeats, {
-            "lockstep": ours("vgg16", pictures, 8, 10, 2),
-            "PyTorch DDP": ddp("vgg16", 8, 10),
-            "PyTorch DDP, our malloc settings": ddp("vgg16", 8, 10, "--malloc"),
-        }, "lockstep")
+        compare("vgg16, 32 x 32 images, batch 8, 2 workers of one thread", options.rounds, 2, {
+            "ours": ours(8, "vgg16"),
+            "ddp": ddp(8, "vgg16"),
+            "ddp-malloc": ddp(8, "vgg16", "--malloc"),
+        }, {
+            "lockstep": ("ours", "together"),
+            "the same workers, each alone": ("ours", "alone"),
+            "PyTorch DDP": ("ddp", "together"),
+            "PyTorch DDP, our malloc settings": ("ddp-malloc", "together"),
+        })
     if chosen("servers"):
-        wide = "mlp:width=4096,depth=2", "synthetic:shape=1x28x28,classes=10,samples=4096", 4, 40, 2
-        compare("wide mlp, batch 4, 2 workers", options.repeats, {
-            "parameter-server, co-located": ours(*wide, "--strategy", "parameter-server", "--servers", "2",
-                                                 "--server-placement", "colocated"),
-            "all-reduce": ours(*wide),
-        }, "parameter-server, co-located")
+        wide = "mlp:width=4096,depth=2"
+        compare("wide mlp, batch 4, 2 workers of one thread", options.rounds, 10, {
+            "servers": ours(4, wide, "parameter-server"),
+            "all-reduce": ours(4, wide),
+        }, {
+            "parameter-server, co-located": ("servers", "together"),
+            "all-reduce": ("all-reduce", "together"),
+        })
 
 
 if __name__ == "__main__":
