@@ -15,27 +15,27 @@ constexpr std::array<StrategyParameter, sizeof...(Rows)> rows(Rows... row) {
 
 #define PARAMETER(key, standard, description, alias) \
   StrategyParameter { key, standard, description, alias }
-#define STRATEGY(function, name, alias, has_servers, description, ...) \
+#define STRATEGY(function, name, alias, exchange, description, ...) \
   constexpr auto function##_parameters = rows(__VA_ARGS__);
 #include "strategies/strategies.def"
 #undef STRATEGY
 #undef PARAMETER
 
 constexpr StrategyRow kRows[] = {
-#define STRATEGY(function, name, alias, has_servers, description, ...) \
-  {name, alias, has_servers, description, function##_parameters, function},
+#define STRATEGY(function, name, alias, exchange, description, ...) \
+  {name, alias, Exchange::exchange, description, function##_parameters, function},
 #include "strategies/strategies.def"
 #undef STRATEGY
 };
 
 void check_crew(const StrategyRow& row, int workers, int servers, bool colocated) {
   if (workers < 1) throw UsageError(fmt::format("{} workers: at least 1 is needed", workers));
-  if (!row.has_servers && servers != 0)
+  if (!row.has_servers() && servers != 0)
     throw UsageError(
         fmt::format("strategy '{}' has no servers, and {} are asked for: leave the "
                     "number of servers away",
                     row.name, servers));
-  if (!row.has_servers) return;
+  if (!row.has_servers()) return;
   if (servers < 1)
     throw UsageError(
         fmt::format("strategy '{}' with {} servers: at least 1 is needed", row.name, servers));

@@ -21,13 +21,18 @@ struct StrategyParameter {
   std::string_view alias;                       // may be empty
 };
 
+// By what ranks exchange: the all-reduce that the crew names, servers, or their own messages.
+enum class Exchange { collective, servers, peers };
+
 struct StrategyRow {
   std::string_view name, alias;  // the alias may be empty
-  bool has_servers;
+  Exchange exchange;
   std::string_view description;
   std::span<const StrategyParameter> parameters;
   // Options has a value for each parameter. UsageError if one can't be.
   StrategyMaker (*maker)(const Options&);
+
+  bool has_servers() const { return exchange == Exchange::servers; }
 };
 
 std::span<const StrategyRow> strategies();

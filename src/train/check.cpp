@@ -26,9 +26,9 @@ void one_of(std::string_view flag, const std::string& value,
 void check_servers(const TrainConfig& config) {
   const StrategyRow& row = strategy_named(config.strategy);
   one_of("server placement", config.server_placement, {"dedicated", "colocated"});
-  if (!row.has_servers && config.servers > 0)
+  if (!row.has_servers() && config.servers > 0)
     throw UsageError(fmt::format("--servers {}: {} has no servers", config.servers, row.name));
-  if (row.has_servers && config.servers < 1)
+  if (row.has_servers() && config.servers < 1)
     throw UsageError(fmt::format("--servers {}: {} needs at least 1", config.servers, row.name));
   if (config.server_placement == "colocated" && config.servers > config.workers)
     throw UsageError(
@@ -75,7 +75,7 @@ void check_training(const TrainConfig& config) {
 }  // namespace
 
 void complete(TrainConfig& config) {
-  if (config.servers < 0) config.servers = strategy_named(config.strategy).has_servers ? 1 : 0;
+  if (config.servers < 0) config.servers = strategy_named(config.strategy).has_servers() ? 1 : 0;
 }
 
 void check(const TrainConfig& config) {

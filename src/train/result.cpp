@@ -81,7 +81,7 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
           {"status", result.status},
           {"reason", or_null(!result.reason.empty(), result.reason)},
           {"strategy", config.strategy},
-          {"collective", result.collective},
+          {"collective", or_null(!result.collective.empty(), result.collective)},
           {"model", config.model},
           {"data", result.data},
           {"workers", config.workers},

@@ -46,7 +46,7 @@ Score score_from_json(const nlohmann::json&);
 
 struct TrainResult {
   std::string status = "done", reason;  // done|failed|stopped; why
-  std::string collective;               // what `auto` chose
+  std::string collective;               // what `auto` chose; empty: the strategy uses none
   std::string data;                     // what was really used
   bool simulated = false, oversubscribed = false;
   std::uint64_t steps = 0, samples = 0;

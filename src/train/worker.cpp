@@ -203,7 +203,8 @@ class Worker {
     for (const std::string& text : gather_texts(rank_.peers, damaged))
       for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);
     log_.complete(result);
-    result.collective = crew_.collective.name;
+    if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
+      result.collective = crew_.collective.name;
     result.steps = experiment_.steps;
     result.data = experiment_.data.name;
     result.simulated = experiment_.simulation.has_value();

@@ -94,6 +94,14 @@ TEST_F(Train, LeavesARunThatCanBeRead) {
   EXPECT_THAT(steps, ::testing::ElementsAre(5, 10));
 }
 
+TEST_F(Train, NamesACollectiveOnlyWhereTheStrategyUsesOne) {
+  const std::string simulated = "-n 2 --cluster sim:step=1ms --json --out ";
+  const Outcome with = train(simulated + at("with") + " --strategy local-sgd");
+  EXPECT_EQ(with.json().at(0)["collective"], "ring");
+  const Outcome without = train(simulated + at("without") + " --strategy step-wise");
+  EXPECT_TRUE(without.json().at(0)["collective"].is_null());
+}
+
 TEST_F(Train, ARunIsNotWrittenOver) {
   ASSERT_EQ(train("-n 1 --transport loopback --out " + at("run")).status, 0);
   const Outcome again = train("-n 1 --transport loopback --out " + at("run"));

@@ -58,8 +58,8 @@ inline std::vector<Case> strategy_cases() {
       for (const std::string& parameters : found->second)
         specs.push_back(fmt::format("{}:{}", row.name, parameters));
     for (const std::string& spec : specs) {
-      if (!row.has_servers) all.push_back({spec});
-      if (!row.has_servers) continue;
+      if (!row.has_servers()) all.push_back({spec});
+      if (!row.has_servers()) continue;
       for (const int servers : {1, 3}) all.push_back({spec, servers, false});
       for (const int servers : {1, kEvery}) all.push_back({spec, servers, true});
     }

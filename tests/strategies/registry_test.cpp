@@ -32,7 +32,7 @@ TEST(StrategyRegistry, NamesAndAliasesAreUniqueAndEveryRowIsUsable) {
     EXPECT_TRUE(row.alias.empty() || names.insert(row.alias).second) << row.alias;
     EXPECT_FALSE(row.description.empty());
     for (const StrategyParameter& p : row.parameters) EXPECT_FALSE(p.description.empty()) << p.key;
-    check_strategy(row.name, 2, row.has_servers ? 1 : 0, false);
+    check_strategy(row.name, 2, row.has_servers() ? 1 : 0, false);
   }
 }
 
