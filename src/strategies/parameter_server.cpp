@@ -16,12 +16,12 @@
 namespace lockstep {
 namespace {
 
-// Pieces of a shard on its way to a dedicated server where a simulator pays for each, and for all
-// pairs under way: one at once with each worker, and the first come back while the last are still
-// to go.
-std::size_t pieces_if_hollow(int workers) {
+// Pieces of a shard on its way to a dedicated server, so that the first come back while the last
+// are still to go; few enough for a simulator, which pays for each and for all pairs under way.
+std::size_t pieces_for(int workers) {
   return std::clamp<std::size_t>(1024 / static_cast<std::size_t>(workers), 4, 16);
 }
+constexpr std::size_t kLeastPieceBytes = 256 * 1024;  // else messages cost more than waiting
 
 class ParameterServer final : public Strategy {
  public:
@@ -68,6 +68,15 @@ class ParameterServer final : public Strategy {
     return k >= 0 && k < crew_.servers ? shard(k, count) : Slice{};
   }
 
+  // Pushes and pulls share the lines of co-located servers, and overlap on those of others.
+  std::size_t piece_bytes(Values shard) const {
+    if (crew_.colocated) return segment_bytes_if_busy(shard);
+    const std::size_t pieces = pieces_for(crew_.workers);
+    const std::size_t bytes =
+        std::max(kLeastPieceBytes, (shard.bytes().size + pieces - 1) / pieces);
+    return shard.is_hollow() ? bytes : std::min(bytes, kSegmentBytes);
+  }
+
   // Push, sum, step and pull of one step, piece by piece: a piece of a shard is on its way back
   // while the next still arrives. A rank does the part of a worker, of a server, or both.
   void exchange(Replica& replica, const Step& step) {
@@ -75,12 +84,11 @@ class ParameterServer final : public Strategy {
     const Slice own = shard_at(crew_.rank.rank(), weights.count());
     if (crew_.ranks() == 1) return replica.apply_gradients(step.number);
 
-    // Pushes and pulls share the lines of co-located servers, and overlap on those of others.
-    const std::size_t segment_bytes =
-        segment_bytes_if_busy(gradients.part(shard(0, weights.count())),
-                              crew_.colocated ? 1 : pieces_if_hollow(crew_.workers));
-    Messages messages(crew_.rank.peers, tag_of(Purpose::gradients, step), segment_bytes);
-    if (gradients.is_hollow()) messages.open_at_once(1);
+    Messages messages(crew_.rank.peers, tag_of(Purpose::gradients, step),
+                      piece_bytes(gradients.part(shard(0, weights.count()))));
+    // A server takes a piece from one worker after the other: one that pushed far ahead of the
+    // others would fill the line with what can't be summed yet.
+    messages.open_at_once(gradients.is_hollow() ? 1 : crew_.colocated ? 8 : 2);
     for_each_server([&](int server, Slice part) { messages.send(server, gradients.part(part)); },
                     weights.count());
     auto sum = Messages::kStart;
