@@ -12,10 +12,8 @@
 
 #include "data/loader.h"
 #include "models/registry.h"
+#include "one_worker.h"
 #include "replica/malloc.h"
-#include "strategies/registry.h"
-#include "train/learner.h"
-#include "train/step_clock.h"
 #include "train/torch_learner.h"
 #include "transport/fabric.h"
 #include "transport/real_rank.h"
@@ -66,41 +64,6 @@ class Bare {
   double loss_ = 0;
 };
 
-// One worker's step as train/worker.cpp takes it, its clock and byte ledger included.
-class Ours {
- public:
-  Ours(Rank& rank, const Experiment& experiment)
-      : plan_(experiment.plan),
-        learner_(make_torch_learner(experiment, 0,
-                                    [&](std::size_t count) {
-                                      weights_ = rank.peers.open_window(4 * count);
-                                      gradients_ = rank.peers.open_window(4 * count);
-                                      return ReplicaMemory{weights_->mine(), gradients_->mine()};
-                                    },
-                                    {})),
-        clock_(rank.clock, 0),
-        replica_(learner_->replica(), rank.clock, clock_),
-        strategy_(make_strategy("all-reduce", {rank, 1, 0, false, all_reduce_named("ring")})) {}
-
-  void step(std::uint64_t number) {
-    const Plan::Position at = plan_.position(number);
-    const Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
-    clock_.start();
-    learner_->compute(number);
-    clock_.ready();
-    strategy_->update(replica_, step);
-    clock_.end();
-  }
-
- private:
-  Plan plan_;
-  std::unique_ptr<Window> weights_, gradients_;
-  std::unique_ptr<Learner> learner_;
-  StepClock clock_;
-  TimedReplica replica_;
-  std::unique_ptr<Strategy> strategy_;
-};
-
 template <class Loop>
 double seconds_of(Loop& loop, std::uint64_t first) {
   const double start = wall_now();
@@ -115,7 +78,7 @@ double median(std::vector<double> values) {
 
 void compare(Rank& rank, const Experiment& experiment, int repeats) {
   Bare bare(experiment);
-  Ours ours(rank, experiment);
+  OneWorker ours(rank, experiment);
   std::vector<double> theirs_s, ours_s, ratios;
   for (int i = -1; i < repeats; ++i) {  // the first is for warming up
     const std::uint64_t first = static_cast<std::uint64_t>(i + 1) * kStepsEach;

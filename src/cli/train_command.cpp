@@ -76,11 +76,12 @@ void write_profile(const TrainConfig& config, const Profile& profile) {
 // One run, from its configuration to its summary.
 class Training {
  public:
-  Training(TrainConfig config, const HostFlags& hosts, std::optional<Start> start, bool json)
-      : hosts_(hosts),
+  Training(TrainConfig config, const TrainFlags& flags, std::optional<Start> start)
+      : hosts_(flags.hosts()),
         start_(std::move(start)),
         experiment_(std::move(config), fetch_mnist),
-        view_(json ? stderr : stdout, experiment_.config.steps ? 0 : experiment_.config.epochs) {
+        view_(flags.json() ? stderr : stdout,
+              experiment_.config.steps ? 0 : experiment_.config.epochs, flags.tells()) {
     // What was opened, and not what was asked for, is what workers and a resumed run open again.
     experiment_.config.data = experiment_.data.spec;
     parameters_ = experiment_.hollow() ? experiment_.hollow_parameters
@@ -209,7 +210,7 @@ int TrainCommand::run() const {
   if (!start && !flags_.hosts().join.empty())
     throw UsageError(
         "--join joins ranks that another launcher started: set RANK and WORLD_SIZE for each");
-  Training training(configured(start), flags_.hosts(), start, flags_.json());
+  Training training(configured(start), flags_, start);
   training.announce();
   if (!flags_.dry_run()) return training.run(flags_.json());
   fmt::print("{}\n", training.plan().dump(1));

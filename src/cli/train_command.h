@@ -16,10 +16,11 @@ class TrainCommand {
   // The exit status.
   int run() const;
 
- private:
   // Checked, with everything filled in that follows from other flags and from the launcher.
+  // UsageError.
   TrainConfig configured(const std::optional<Start>&) const;
 
+ private:
   CLI::App* command_;
   TrainFlags flags_;
 };

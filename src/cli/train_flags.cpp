@@ -122,9 +122,16 @@ void TrainFlags::add_safety_and_output(CLI::App& command) {
   add(command, "--shape", "shape", flags_.shape, "A slower network: bandwidth=100Mbps,latency=1ms");
   add(command, "--profile-out", "profile_out", flags_.profile_out,
       "Write how long a step's parts take here, for sim:profile=FILE");
+  add(command, "--sample-every", "sample_every", flags_.sample_every,
+      "Seconds between samples of CPU, memory, disk and network (0.1); 0: none");
+  add(command, "--timeline", "timeline", flags_.timeline,
+      "Steps FIRST-LAST in timeline.json, a Chrome trace (1-500); or all, or none");
+  add(command, "--tensorboard", "tensorboard", flags_.tensorboard,
+      "Write the scores for TensorBoard too");
   add(command, "--out", "out", flags_.out, "The run's folder (runs/…)");
   command.add_flag("--json", json_, "The summary as JSON on stdout, all else on stderr");
   command.add_flag("--dry-run", dry_run_, "Check everything, say what would run, and stop");
+  command.add_flag("--tell", tells_, "Steps on stderr, for `lockstep study`")->group("");
 }
 
 bool TrainFlags::given(const std::string& setting) const {

@@ -22,6 +22,7 @@ class TrainFlags {
   const HostFlags& hosts() const { return hosts_; }
   bool json() const { return json_; }
   bool dry_run() const { return dry_run_; }
+  bool tells() const { return tells_; }  // a program reads how far it has come
 
  private:
   void add_who(CLI::App&);
@@ -36,7 +37,7 @@ class TrainFlags {
   std::map<std::string, CLI::Option*> options_;  // by setting
   std::string file_;
   HostFlags hosts_;
-  bool json_ = false, dry_run_ = false;
+  bool json_ = false, dry_run_ = false, tells_ = false;
 };
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "core/words.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -13,29 +14,30 @@ using Json = nlohmann::ordered_json;
 constexpr double kShowEverySeconds = 0.2;
 constexpr std::string_view kMark = "\x1elockstep ";  // no other line starts so
 
-std::string time_in_words(double seconds) {
-  if (seconds < 100) return fmt::format("{:.1f} s", seconds);
-  const auto s = static_cast<long>(seconds);
-  return s < 3600 ? fmt::format("{} min {} s", s / 60, s % 60)
-                  : fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+void tell(std::FILE* out, const Json& what) {
+  fmt::print(out, "{}{}\n", kMark, what.dump());
+  std::fflush(out);
 }
 
-std::string bytes_in_words(double bytes) {
-  const char* const units[] = {"B", "KB", "MB", "GB", "TB"};
-  int unit = 0;
-  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
+void tell(std::FILE* out, const Progress& p) {
+  tell(out, {{"step", {p.step, p.steps, p.epoch, p.loss, p.samples, p.training_s}}});
 }
 
-void tell(const Json& what) {
-  fmt::print("{}{}\n", kMark, what.dump());
-  std::fflush(stdout);
+void name_straggler(std::FILE* out, const Json& s) {
+  double all = 0;
+  for (const Json& w : s["workers_detail"]) all += w["waited_for_seconds"].get<double>();
+  const Json& it = s["workers_detail"][s["straggler"].get<std::size_t>()];
+  fmt::print(out, "{} {} was waited for in {} of {} steps: {:.0f} % of all waiting, {} in all\n",
+             it["role"].get<std::string>(), it["rank"].get<int>(),
+             it["waited_for_steps"].get<std::uint64_t>(), s["steps"].get<std::uint64_t>(),
+             100 * it["waited_for_seconds"].get<double>() / all,
+             time_in_words(it["waited_for_seconds"].get<double>()));
 }
 
 }  // namespace
 
-TrainView::TrainView(std::FILE* out, std::uint64_t epochs)
-    : out_(out), epochs_(epochs), terminal_(isatty(fileno(out)) != 0) {}
+TrainView::TrainView(std::FILE* out, std::uint64_t epochs, bool tells)
+    : out_(out), epochs_(epochs), tells_(tells), terminal_(!tells && isatty(fileno(out)) != 0) {}
 
 TrainView::~TrainView() { clear(); }
 
@@ -52,8 +54,9 @@ void TrainView::notice(const std::string& sentence) {
 
 void TrainView::step(const Progress& p) {
   const double now = wall_now();
-  if (!terminal_ || now < shown_at_ + kShowEverySeconds) return;
+  if (!(terminal_ || tells_) || now < shown_at_ + kShowEverySeconds) return;
   shown_at_ = now;
+  if (tells_) return tell(out_, p);
   const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
   const double per_step = p.step > 0 ? p.training_s / static_cast<double>(p.step) : 0;
   fmt::print(out_, "\r\033[Kepoch {}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} left",
@@ -102,21 +105,22 @@ void TrainView::summary(const Json& s, const std::string& folder) {
                share("communicate_seconds"), share("wait_seconds"),
                bytes_in_words(w["bytes_sent"]));
   }
+  if (!s["straggler"].is_null()) name_straggler(out_, s);
   if (!folder.empty()) fmt::print(out_, "run: {}\n", folder);
   std::fflush(out_);
 }
 
-void TellingWatcher::notice(const std::string& sentence) { tell({{"notice", sentence}}); }
+void TellingWatcher::notice(const std::string& sentence) { tell(stdout, {{"notice", sentence}}); }
 
 void TellingWatcher::step(const Progress& p) {
   const double now = wall_now();
   if (now < told_at_ + kShowEverySeconds) return;
   told_at_ = now;
-  tell({{"step", {p.step, p.steps, p.epoch, p.loss, p.samples, p.training_s}}});
+  tell(stdout, p);
 }
 
 void TellingWatcher::score(const Score& score, int epoch) {
-  tell({{"epoch", epoch}, {"score", to_json(score)}});
+  tell(stdout, {{"epoch", epoch}, {"score", to_json(score)}});
 }
 
 bool hear(std::string_view line, Watcher& watcher) {

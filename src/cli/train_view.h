@@ -10,8 +10,9 @@ namespace lockstep {
 
 class TrainView : public Watcher {
  public:
-  // `epochs`: in all, for "epoch 2 of 5"; 0: unknown.
-  TrainView(std::FILE* out, std::uint64_t epochs);
+  // `epochs`: in all, for "epoch 2 of 5"; 0: unknown. `tells`: steps are told to a program that
+  // hear()s them.
+  TrainView(std::FILE* out, std::uint64_t epochs, bool tells);
   ~TrainView() override;
 
   void notice(const std::string& sentence) override;
@@ -25,7 +26,7 @@ class TrainView : public Watcher {
 
   std::FILE* const out_;
   const std::uint64_t epochs_;
-  const bool terminal_;
+  const bool tells_, terminal_;
   bool line_shown_ = false;
   double shown_at_ = 0;
 };
@@ -40,7 +41,7 @@ class TellingWatcher : public Watcher {
  private:
   double told_at_ = 0;
 };
-// Passes on what a TellingWatcher told. False: it was some other line.
+// Passes on what a TellingWatcher, or a view that tells, told. False: it was some other line.
 bool hear(std::string_view line, Watcher&);
 
 }  // namespace lockstep

@@ -73,6 +73,7 @@ WorkerOutcome train_as_rank(const Start& start, const Experiment& experiment,
                             WorkerOptions options) {
   const int cores = this_machine().cores;
   set_up_process(experiment, start.local_rank, start.launcher_pid != 0 ? start.size : cores + 1);
+  options.own_process = true;
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
   Job job(start, job_options);

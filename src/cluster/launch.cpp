@@ -138,6 +138,7 @@ class Launch::Parts {
         rank, hosts_ ? NetnsHosts::address_of(host) : host_name(),
         options_.prefix_output ? fmt::format("[{}] ", rank) : "", std::move(listener),
         options_.command, environment_with(variables), key_fd_));
+    if (hosts_) hosts_->admit(host, workers_.back()->child.pid());
   }
 
   template <class Predicate>

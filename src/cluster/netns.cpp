@@ -92,6 +92,7 @@ NetnsHosts::NetnsHosts(const NetnsOptions& options) {
   for (int host = 0; host < options.hosts; ++host) {
     hosts_.push_back(new_namespace());
     connect(host);
+    groups_.push_back(std::make_unique<HostCgroup>(host));
     if (options.bandwidth_bits_per_s > 0) shape(host, options.bandwidth_bits_per_s);
   }
 }

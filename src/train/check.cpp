@@ -1,5 +1,6 @@
 // What can be known about a configuration without opening anything.
 #include <algorithm>
+#include <cmath>
 
 #include "collectives/all_reduce.h"
 #include "core/error.h"
@@ -11,6 +12,7 @@
 #include "train/cluster_spec.h"
 #include "train/conditions.h"
 #include "train/config.h"
+#include "train/timeline.h"
 
 namespace lockstep {
 namespace {
@@ -72,10 +74,29 @@ void check_training(const TrainConfig& config) {
   const Schedule schedule(config.lr_schedule, input);
 }
 
+void check_records(const TrainConfig& config) {
+  constexpr double kShortest = 1e-3;
+  const double every = config.sample_every;
+  if (every != -1 && every != 0 && !(every >= kShortest && std::isfinite(every)))
+    throw UsageError(
+        fmt::format("--sample-every {}: seconds between samples, at least {}, or 0 for none", every,
+                    kShortest));
+  if (!config.timeline.empty()) step_window(config.timeline);
+}
+
 }  // namespace
 
 void complete(TrainConfig& config) {
   if (config.servers < 0) config.servers = strategy_named(config.strategy).has_servers() ? 1 : 0;
+}
+
+void complete_records(TrainConfig& config) {
+  constexpr int kFewRanks = 64;
+  const bool large = cluster_kind(config.cluster) == "sim" &&
+                     (config.ranks() > kFewRanks ||
+                      !simulation_from(config.cluster, config.ranks(), config.seed).numerics);
+  if (config.sample_every < 0) config.sample_every = large ? 0 : 0.1;
+  if (config.timeline.empty()) config.timeline = large ? "none" : "1-500";
 }
 
 void check(const TrainConfig& config) {
@@ -85,6 +106,7 @@ void check(const TrainConfig& config) {
                  config.server_placement == "colocated");
   all_reduce_named(config.collective);
   check_training(config);
+  check_records(config);
   conditions_from(config);
   if (cluster_kind(config.cluster) != "sim") return;
   const Simulation simulation = simulation_from(config.cluster, config.ranks(), config.seed);

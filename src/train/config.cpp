@@ -44,6 +44,9 @@ void each_field(Config& c, const Visit& visit) {
   visit("faults", c.faults);
   visit("shape", c.shape);
   visit("profile_out", c.profile_out);
+  visit("sample_every", c.sample_every);
+  visit("timeline", c.timeline);
+  visit("tensorboard", c.tensorboard);
   visit("out", c.out);
   visit("cache", c.cache);
 }

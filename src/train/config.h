@@ -47,6 +47,9 @@ struct TrainConfig {
   std::vector<std::string> faults;
   std::string shape;
   std::string profile_out;
+  double sample_every = -1;  // seconds; 0: never; -1: see complete_records()
+  std::string timeline;      // FIRST-LAST, all or none; empty: see complete_records()
+  bool tensorboard = false;
   std::string out;  // the run's folder
   // Where data sets are kept; from the environment, which only cli/ reads.
   std::string cache;
@@ -62,6 +65,10 @@ TrainConfig config_from(const nlohmann::json&, TrainConfig base = {});
 
 // Fills in the number of servers where nobody said: 1, or none. UsageError: no such strategy.
 void complete(TrainConfig&);
+// Fills in what is recorded where nobody said: 10 samples a second and a timeline of the first 500
+// steps; nothing in simulations of more than 64 ranks or without numbers, which would spend their
+// time on it. REQUIRES: the number of workers is known. UsageError.
+void complete_records(TrainConfig&);
 
 // UsageError if a flag is wrong, alone or together with others; all that can be known without
 // opening data or files. REQUIRES: complete().

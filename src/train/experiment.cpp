@@ -13,6 +13,7 @@ namespace {
 TrainConfig checked(TrainConfig config) {
   complete(config);
   check(config);
+  complete_records(config);
   return config;
 }
 

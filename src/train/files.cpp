@@ -64,7 +64,10 @@ void move_into_place(const std::string& from, const std::string& to) {
 }
 
 void append_line(const std::string& path, const std::string& line) {
-  const std::string text = line + "\n";
+  append_text(path, line + "\n");
+}
+
+void append_text(const std::string& path, const std::string& text) {
   Descriptor(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC).write({text.data(), text.size()});
 }
 

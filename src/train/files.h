@@ -12,7 +12,8 @@ void write_whole(const std::string& path, ConstBytes);
 void write_whole(const std::string& path, const std::string& text);
 // Replaces `to`, a folder or a file, by `from`; the name is on disk when this returns.
 void move_into_place(const std::string& from, const std::string& to);
-// Appends a line and hands it to the kernel, so that a crash of this process loses none.
+// Appends and hands it to the kernel, so that a crash of this process loses none.
+void append_text(const std::string& path, const std::string& text);
 void append_line(const std::string& path, const std::string& line);
 std::string read_whole(const std::string& path);  // UsageError
 // Hexadecimal SHA-256.

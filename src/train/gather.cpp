@@ -12,6 +12,7 @@ namespace {
 constexpr Tag kLength{Purpose::control, 0x101};
 constexpr Tag kText{Purpose::control, 0x102};
 constexpr Tag kNumbers{Purpose::control, 0x103};
+constexpr Tag kRow{Purpose::control, 0x107};
 
 }  // namespace
 
@@ -46,6 +47,20 @@ std::string text_of_first(Transport& peers, const std::string& mine) {
 
 void sum_over_ranks(Transport& peers, std::vector<double>& numbers) {
   auto_all_reduce(peers, kNumbers, Values(numbers.data(), numbers.size(), Type::fp64));
+}
+
+std::vector<std::vector<double>> rows_at_first(Transport& peers, const std::vector<double>& mine) {
+  const std::size_t bytes = mine.size() * sizeof(double);
+  if (peers.rank() != 0) {
+    peers.wait(peers.send(0, kRow, {mine.data(), bytes}));
+    return {};
+  }
+  std::vector<std::vector<double>> rows(peers.size(), mine);
+  std::vector<Request> open;
+  for (int r = 1; r < peers.size(); ++r)
+    open.push_back(peers.recv(r, kRow, {reinterpret_cast<std::byte*>(rows[r].data()), bytes}));
+  for (const Request& request : open) peers.wait(request);
+  return rows;
 }
 
 std::vector<std::vector<double>> all_rows(Transport& peers, const std::vector<double>& mine) {

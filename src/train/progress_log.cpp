@@ -5,6 +5,17 @@
 #include "core/error.h"
 
 namespace lockstep {
+namespace {
+
+nlohmann::ordered_json json_of(const Traffic& t) {
+  return {t.bytes_sent, t.messages_sent, t.bytes_received, t.messages_received};
+}
+
+Traffic traffic_from(const nlohmann::json& json) {
+  return {json.at(0), json.at(1), json.at(2), json.at(3)};
+}
+
+}  // namespace
 
 void ProgressLog::loss(double mean, std::size_t samples) {
   last_loss_ = mean;
@@ -72,12 +83,13 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
       {"seconds_by_epoch", seconds_by_epoch_},
       {"epoch_start_s", epoch_start_s_},
       {"training_s", clock.training_s()},
-      {"spent", {spent.compute_s, spent.communicate_s, spent.wait_s}},
+      {"spent", {spent.compute_s, spent.communicate_s, spent.wait_s, spent.variance_s2}},
       {"luck", saved.luck},
       {"strategy", saved.strategy},
-      {"traffic",
-       {saved.exchanged.bytes_sent, saved.exchanged.messages_sent, saved.exchanged.bytes_received,
-        saved.exchanged.messages_received, saved.bytes_other}}}
+      {"exchanged", json_of(saved.exchanged)},
+      {"other", json_of(saved.other)},
+      {"elapsed_s", saved.elapsed_s},
+      {"waited", to_json(saved.waited)}}
       .dump();
 }
 
@@ -94,12 +106,13 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
   epoch_start_s_ = json.at("epoch_start_s");
   training_s_ = training_before_s_ = json.at("training_s");
   const auto spent = json.at("spent").get<std::vector<double>>();
-  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2)});
-  const auto traffic = json.at("traffic").get<std::vector<std::uint64_t>>();
+  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2), spent.at(3)});
   return {json.at("luck"),
           json.at("strategy"),
-          {traffic.at(0), traffic.at(1), traffic.at(2), traffic.at(3)},
-          traffic.at(4)};
+          traffic_from(json.at("exchanged")),
+          traffic_from(json.at("other")),
+          json.at("elapsed_s"),
+          waited_for_from(json.at("waited"))};
 } catch (const nlohmann::json::exception& e) {
   throw UsageError(fmt::format("the checkpoint's progress can't be read: {}", e.what()));
 }

@@ -9,6 +9,7 @@
 #include "strategies/strategy.h"
 #include "train/result.h"
 #include "train/step_clock.h"
+#include "train/waited_for.h"
 #include "train/watcher.h"
 
 namespace lockstep {
@@ -19,6 +20,7 @@ class ProgressLog {
   void stepped(const Step&, int rank, double training_s);
   Progress progress(std::uint64_t steps) const;
   int epoch() const { return epoch_; }
+  std::uint64_t samples() const { return samples_; }  // by all workers
   std::uint64_t own_samples() const { return own_samples_; }
 
   // This rank's part of what a score sums over all ranks: loss since the last score, its samples,
@@ -34,8 +36,9 @@ class ProgressLog {
   // What else a checkpoint keeps as text.
   struct Saved {
     std::string luck, strategy;
-    Traffic exchanged;  // before it
-    std::uint64_t bytes_other = 0;
+    Traffic exchanged, other;  // before it
+    double elapsed_s = 0;      // since the run's start
+    WaitedFor waited;
   };
   std::string text(const StepClock&, const Saved&) const;
   Saved restore(const std::string& text, StepClock&);

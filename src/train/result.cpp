@@ -1,6 +1,7 @@
 #include "train/result.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep {
 namespace {
@@ -14,12 +15,15 @@ Json or_null(bool there, Json value) { return there ? std::move(value) : Json(nu
 Json to_json(const RankReport& r) {
   const auto per_second = [&](double n) { return r.training_s > 0 ? n / r.training_s : 0; };
   const auto used = [&](auto field) { return r.usage ? Json((*r.usage).*field) : Json(nullptr); };
+  const auto peak = [&](auto field) { return r.peaks ? Json((*r.peaks).*field) : Json(nullptr); };
   return {{"rank", r.rank},
           {"role", r.works ? "worker" : "server"},
           {"host", r.host},
           {"samples_per_second", or_null(r.works, per_second(static_cast<double>(r.samples)))},
           {"cpu_percent", used(&Usage::cpu_percent)},
           {"peak_rss_bytes", used(&Usage::peak_rss_bytes)},
+          {"peak_private_bytes", peak(&MemoryPeaks::private_bytes)},
+          {"peak_shared_bytes", peak(&MemoryPeaks::shared_bytes)},
           {"shared_bytes", used(&Usage::shared_bytes)},
           {"bytes_sent", r.exchanged.bytes_sent},
           {"bytes_received", r.exchanged.bytes_received},
@@ -42,10 +46,12 @@ Json to_json(const Score& s) {
           {"train_loss", s.train_loss},
           {"consensus_distance", s.consensus_distance},
           {"bytes_sent", s.bytes},
-          {"accuracy_by_class", s.by_class}};
+          {"accuracy_by_class", s.by_class},
+          {"waited_for", s.waited_for ? Json(*s.waited_for) : Json(nullptr)}};
 }
 
 Score score_from_json(const nlohmann::json& json) {
+  const auto& waited_for = json.at("waited_for");
   return {json.at("steps"),
           json.at("ends_epoch"),
           json.at("training_seconds"),
@@ -54,7 +60,8 @@ Score score_from_json(const nlohmann::json& json) {
           json.at("train_loss"),
           json.at("consensus_distance"),
           json.at("bytes_sent"),
-          json.at("accuracy_by_class")};
+          json.at("accuracy_by_class"),
+          waited_for.is_null() ? std::nullopt : std::optional<int>(waited_for)};
 }
 
 const Score* reaches(const std::vector<Score>& scores, double target) {
@@ -102,10 +109,13 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
           {"target_bytes", target ? Json(target->bytes) : Json(nullptr)},
           {"steps", result.steps},
           {"effective_batch", or_null(steps > 0, samples / steps)},
+          {"compute_deviation_seconds",
+           or_null(steps > 0 && config.workers > 1, std::sqrt(result.compute_variance_s2 / steps))},
           {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
           // Every strategy there is so far starts each step with what the last one left.
           {"staleness", {{"max", 0}, {"mean", 0.0}, {"histogram", {result.steps}}}},
           {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
+          {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
           {"damaged_files", result.damaged},
           {"workers_detail", result.ranks}};
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "measure/ledger.h"
+#include "measure/sampler.h"
 #include "measure/usage.h"
 #include "train/config.h"
 #include "train/step_clock.h"
@@ -25,7 +26,8 @@ struct RankReport {
   Spent spent;
   Traffic exchanged;  // by the strategy, during training steps
   std::uint64_t bytes_other = 0;
-  std::optional<Usage> usage;  // none in simulation
+  std::optional<Usage> usage;        // none in simulation
+  std::optional<MemoryPeaks> peaks;  // as sampled
 };
 nlohmann::ordered_json to_json(const RankReport&);
 
@@ -40,6 +42,7 @@ struct Score {
   double consensus_distance = 0;
   std::uint64_t bytes = 0;  // sent by all ranks so far, by the strategy
   std::vector<double> by_class;
+  std::optional<int> waited_for;  // the rank that stood out since the last score, if one did
 };
 nlohmann::ordered_json to_json(const Score&);
 Score score_from_json(const nlohmann::json&);
@@ -51,10 +54,12 @@ struct TrainResult {
   bool simulated = false, oversubscribed = false;
   std::uint64_t steps = 0, samples = 0;
   double split_s = 0;
-  std::string model_sha256;  // of the final weights
+  double compute_variance_s2 = 0;  // see Spent
+  std::string model_sha256;        // of the final weights
   std::vector<Score> scores;
   std::vector<double> seconds_by_epoch;
-  std::vector<nlohmann::ordered_json> ranks;  // RankReports
+  std::vector<nlohmann::ordered_json> ranks;  // RankReports, and how each was waited for
+  std::optional<int> straggler;               // the rank that stood out, if one did
   std::set<std::string> damaged;              // files of the data, and why; others stood in
 };
 

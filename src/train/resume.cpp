@@ -1,7 +1,11 @@
 #include "train/resume.h"
 
+#include <filesystem>
+#include <sstream>
+
 #include "core/error.h"
 #include "train/checkpoint.h"
+#include "train/files.h"
 
 namespace lockstep {
 
@@ -26,6 +30,17 @@ void check_resumable(const TrainConfig& saved, const TrainConfig& asked) {
       throw UsageError(
           fmt::format("the checkpoint {} is of a run with {} {}, so it can't go on with {}",
                       saved.resume, setting, before.at(setting).dump(), after.at(setting).dump()));
+}
+
+void cut_after(const std::string& path, const std::string& key, std::uint64_t step) {
+  if (!std::filesystem::exists(path)) return;
+  std::istringstream lines(read_whole(path));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.value(key, std::uint64_t{0}) <= step) kept += line + "\n";
+  }
+  write_whole(path, kept);
 }
 
 }  // namespace lockstep

@@ -2,43 +2,63 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "train/gather.h"
 
 namespace lockstep {
+namespace {
+
+// Of column i over the first so many rows.
+double variance(const std::vector<std::vector<double>>& rows, std::size_t i, int count) {
+  double mean = 0, squares = 0;
+  for (int r = 0; r < count; ++r) mean += rows[r][i] / count;
+  for (int r = 0; r < count; ++r) squares += (rows[r][i] - mean) * (rows[r][i] - mean);
+  return count > 1 ? squares / (count - 1) : 0;
+}
+
+}  // namespace
 
 Spent& Spent::operator+=(const Spent& other) {
   compute_s += other.compute_s;
   communicate_s += other.communicate_s;
   wait_s += other.wait_s;
+  variance_s2 += other.variance_s2;
   return *this;
 }
 
 void StepClock::start() {
-  start_ = clock_.now();
-  optimiser_s_ = 0;
+  now_ = {};
+  now_.start = at_first(clock_.now());
 }
 
-void StepClock::ready() { ready_ = clock_.now(); }
+void StepClock::ready() { now_.ready = at_first(clock_.now()); }
+
+void StepClock::optimised(double since, double until) {
+  if (now_.optimiser_s == 0) now_.optimiser_at = at_first(since);
+  now_.optimiser_s += until - since;
+}
 
 void StepClock::end() {
-  const double end = clock_.now();
-  training_s_ += end - start_;
-  open_.push_back({ready_ - ahead_s_, ready_ - start_ + optimiser_s_, end - ready_ - optimiser_s_});
+  now_.end = at_first(clock_.now());
+  training_s_ += now_.end - now_.start;
+  open_.push_back(now_);
 }
 
-void StepClock::settle(Transport& peers) {
-  std::vector<double> ready;
-  for (const Stamped& step : open_) ready.push_back(step.ready);
-  const auto all = all_rows(peers, ready);
+std::vector<TimedStep> StepClock::settle(Transport& peers) {
+  std::vector<double> mine;  // when each step was ready, then how long each computed
+  for (const TimedStep& step : open_) mine.push_back(step.ready);
+  for (const TimedStep& step : open_) mine.push_back(step.compute_s());
+  const auto all = all_rows(peers, mine);
   for (std::size_t i = 0; i < open_.size(); ++i) {
-    double last = 0;
-    for (const auto& row : all) last = std::max(last, row[i]);
-    const Stamped& step = open_[i];
-    const double wait = std::clamp(last - step.ready, 0.0, std::max(0.0, step.exchange_s));
-    spent_ += {step.compute_s, step.exchange_s - wait, wait};
+    TimedStep& step = open_[i];
+    for (int r = 1; r < peers.size(); ++r)
+      if (all[r][i] > all[step.last][i]) step.last = r;
+    step.wait_s = std::clamp(all[step.last][i] - step.ready, 0.0, std::max(0.0, step.exchange_s()));
+    spent_ += {step.compute_s(), step.exchange_s() - step.wait_s, step.wait_s,
+               variance(all, open_.size() + i, workers_)};
   }
-  open_.clear();
+  return std::exchange(open_, {});
 }
 
 void StepClock::restore(double training_s, const Spent& spent) {
@@ -49,7 +69,7 @@ void StepClock::restore(double training_s, const Spent& spent) {
 void TimedReplica::apply_gradients(std::uint64_t step, Slice part) {
   const double start = clock_.now();
   inner_.apply_gradients(step, part);
-  steps_.optimised(clock_.now() - start);
+  steps_.optimised(start, clock_.now());
 }
 
 double clock_ahead_s(Transport& peers) {

@@ -16,42 +16,56 @@ namespace lockstep {
 
 struct Spent {
   double compute_s = 0, communicate_s = 0, wait_s = 0;
+  // How unlike the workers' compute times are: their variance within a step, summed over steps.
+  double variance_s2 = 0;
   double total_s() const { return compute_s + communicate_s + wait_s; }
   Spent& operator+=(const Spent&);
 };
 
+// One step of a rank, on rank 0's clock.
+struct TimedStep {
+  double start = 0, ready = 0, end = 0;
+  double optimiser_at = 0, optimiser_s = 0;  // when it started first; all its calls
+  // From here on known once settled.
+  double wait_s = 0;
+  int last = 0;  // the rank that was ready last: the lowest of several
+
+  double compute_s() const { return ready - start + optimiser_s; }
+  double exchange_s() const { return end - ready - optimiser_s; }
+};
+
 class StepClock {
  public:
-  // `ahead_s`: how far this rank's clock is ahead of rank 0's.
-  StepClock(Clock& clock, double ahead_s) : clock_(clock), ahead_s_(ahead_s) {}
+  // `ahead_s`: how far this rank's clock is ahead of rank 0's. `workers`: the first so many ranks
+  // compute.
+  StepClock(Clock& clock, double ahead_s, int workers = 1)
+      : clock_(clock), ahead_s_(ahead_s), workers_(workers) {}
 
   void start();
   void ready();
   void end();
-  void optimised(double seconds) { optimiser_s_ += seconds; }
-  double last_optimiser_s() const { return optimiser_s_; }  // of the step that ended last
+  void optimised(double since, double until);
+  double last_optimiser_s() const { return now_.optimiser_s; }  // of the step that ended last
+  // A time of this rank's clock on rank 0's.
+  double at_first(double time_s) const { return time_s - ahead_s_; }
 
   // So far, of this rank: steps timed since the last settle() count as well.
   double training_s() const { return training_s_; }
   // Collective over all ranks, which have timed the same steps: divides the time of the steps since
-  // the last call.
-  void settle(Transport&);
+  // the last call, and returns them, this rank's.
+  std::vector<TimedStep> settle(Transport&);
   const Spent& spent() const { return spent_; }
   // For resuming.
   void restore(double training_s, const Spent& spent);
 
  private:
-  struct Stamped {
-    double ready;  // on rank 0's clock
-    double compute_s, exchange_s;
-  };
-
   Clock& clock_;
   const double ahead_s_;
-  double start_ = 0, ready_ = 0, optimiser_s_ = 0;
+  const int workers_;
+  TimedStep now_;
   double training_s_ = 0;
   Spent spent_;
-  std::vector<Stamped> open_;
+  std::vector<TimedStep> open_;
 };
 
 // A replica whose optimiser's time is told to a clock.

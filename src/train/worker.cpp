@@ -12,8 +12,10 @@
 #include "train/evaluate.h"
 #include "train/gather.h"
 #include "train/learner.h"
+#include "train/moved.h"
 #include "train/profiler.h"
 #include "train/progress_log.h"
+#include "train/recorder.h"
 #include "transport/group.h"
 
 namespace lockstep {
@@ -34,16 +36,17 @@ class Worker {
       : experiment_(experiment),
         config_(experiment.config),
         options_(options),
-        ledger_(world.size()),
-        metered_(world.peers, ledger_),
+        moved_(world.size()),
+        metered_(world.peers, moved_.ledger()),
         rank_{metered_, world.clock, world.background, world.lock, world.seed},
         learner_(open_learner()),
-        clock_(world.clock, experiment.simulation ? 0 : clock_ahead_s(metered_)),
+        clock_(world.clock, experiment.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
         replica_(learner_->replica(), world.clock, clock_),
         crew_{rank_, config_.workers, config_.servers, config_.server_placement == "colocated",
               chosen_collective()},
         strategy_(options.strategy ? options.strategy(crew_)
                                    : make_strategy(config_.strategy, crew_)),
+        recorder_(rank_, experiment, clock_, moved_),
         plan_(experiment.plan),
         luck_(rank_.random(purpose_of("compute time"))) {
     if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
@@ -54,13 +57,12 @@ class Worker {
   }
 
   WorkerOutcome run() {
-    std::uint64_t step = 0;
-    if (config_.resume.empty())
-      broadcast(rank_.peers, kInitial, replica_.weights());
-    else
-      step = restore();
+    const std::uint64_t first = config_.resume.empty() ? 0 : restore();
+    if (config_.resume.empty()) broadcast(rank_.peers, kInitial, replica_.weights());
+    recorder_.begin(options_.folder, options_.own_process,
+                    {first, log_.samples(), before_.elapsed_s, before_.waited});
     together();
-    for (; step < experiment_.steps; ++step) {
+    for (std::uint64_t step = first; step < experiment_.steps; ++step) {
       if (options_.stopped && options_.stopped()) throw Stopped("the run was stopped");
       take(step);
       if (score_due(step + 1)) score(step + 1);
@@ -80,6 +82,7 @@ class Worker {
     clock_.end();
     log_.stepped(step, rank_.rank(), clock_.training_s());
     profiler_.add(learner_->last(), clock_.last_optimiser_s());
+    recorder_.stepped(number + 1);
     if (watcher()) watcher()->step(log_.progress(experiment_.steps));
   }
 
@@ -133,12 +136,15 @@ class Worker {
 
   // Out of training time: what time went where, and how good the strategy's model is by now.
   void score(std::uint64_t taken) {
-    clock_.settle(rank_.peers);
-    std::vector<double> totals = log_.totals(exchanged().bytes_sent);
+    recorder_.settle();
+    std::vector<double> totals = log_.totals(moved_.exchanged().bytes_sent);
     sum_over_ranks(rank_.peers, totals);
     Score score = log_.score_from(totals, taken, ends_epoch(taken), clock_.training_s());
+    const double start = rank_.clock.now();
     if (crew_.works() && !experiment_.hollow())
       evaluate(*workers_, *strategy_, *learner_, experiment_, score);
+    recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);
+    if (rank_.rank() == 0) recorder_.scored(score, log_.samples());
     if (!experiment_.hollow()) log_.scored(score);
     if (score.ends_epoch) log_.epoch_ended(clock_.training_s());
     if (rank_.rank() == 0 && !experiment_.hollow()) {
@@ -151,27 +157,12 @@ class Worker {
   // So that nobody waits for late ones in the next step, whose time counts.
   void together() { barrier(rank_.peers, kTogether); }
 
-  // What the strategy moved, by message or in shared memory, where there are no messages: there
-  // what a rank reads from and writes to its peers' memory is what it moved.
-  Traffic exchanged() const {
-    Traffic moved = total_of(ledger_, Purpose::gradients);
-    moved += total_of(ledger_, Purpose::weights);
-    if (moved.messages_sent + moved.messages_received == 0)
-      moved.bytes_sent = moved.bytes_received = moved.bytes_sent + moved.bytes_received;
-    return moved += before_.exchanged;
-  }
-  std::uint64_t bytes_other() const {
-    const std::uint64_t all = total(ledger_).bytes_sent;
-    const std::uint64_t strategy = total_of(ledger_, Purpose::gradients).bytes_sent +
-                                   total_of(ledger_, Purpose::weights).bytes_sent;
-    return all - strategy + before_.bytes_other;
-  }
-
   void save(std::uint64_t taken) {
-    clock_.settle(rank_.peers);
+    recorder_.settle();
     std::vector<Blob> blobs = learner_->state();
     const std::string progress =
-        log_.text(clock_, {luck_.state(), strategy_->state(), exchanged(), bytes_other()});
+        log_.text(clock_, {luck_.state(), strategy_->state(), moved_.exchanged(), moved_.other(),
+                           recorder_.elapsed_s(), recorder_.waited_for()});
     blobs.push_back({"weights", learner_->replica().weights().bytes()});
     blobs.push_back({"progress", {progress.data(), progress.size()}});
     const nlohmann::ordered_json about = {
@@ -187,6 +178,7 @@ class Worker {
     before_ = log_.restore(checkpoint.read(r, "progress"), clock_);
     luck_.restore(before_.luck);
     strategy_->restore(before_.strategy);
+    moved_.restore(before_.exchanged, before_.other);
     return checkpoint.about().at("step");
   }
 
@@ -196,9 +188,11 @@ class Worker {
       outcome.result.model_sha256 =
           save_model(*workers_, *strategy_, *learner_,
                      options_.folder ? options_.folder->model() : std::string());
+    recorder_.finish();
     TrainResult& result = outcome.result;
     for (const std::string& text : gather_texts(rank_.peers, to_json(report()).dump()))
       result.ranks.push_back(nlohmann::ordered_json::parse(text));
+    if (rank_.rank() == 0) add_waits(result);
     const std::string damaged = nlohmann::json(learner_->damaged()).dump();
     for (const std::string& text : gather_texts(rank_.peers, damaged))
       for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);
@@ -206,6 +200,7 @@ class Worker {
     if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
       result.collective = crew_.collective.name;
     result.steps = experiment_.steps;
+    result.compute_variance_s2 = clock_.spent().variance_s2;
     result.data = experiment_.data.name;
     result.simulated = experiment_.simulation.has_value();
     result.split_s = experiment_.split_s;
@@ -215,10 +210,26 @@ class Worker {
     return outcome;
   }
 
+  void add_waits(TrainResult& result) const {
+    for (int r = 0; r < rank_.size(); ++r) {
+      const WaitedFor::Share& share = recorder_.waited_for().by_rank[r];
+      result.ranks[r]["waited_for_steps"] = share.steps;
+      result.ranks[r]["waited_for_seconds"] = share.seconds;
+    }
+    result.straggler = recorder_.straggler();
+  }
+
   RankReport report() const {
-    RankReport report{rank_.rank(),       crew_.works(),       host_name(),
-                      log_.own_samples(), clock_.training_s(), clock_.spent(),
-                      exchanged(),        bytes_other(),       {}};
+    RankReport report{rank_.rank(),
+                      crew_.works(),
+                      host_name(),
+                      log_.own_samples(),
+                      clock_.training_s(),
+                      clock_.spent(),
+                      moved_.exchanged(),
+                      moved_.other().bytes_sent,
+                      {},
+                      recorder_.peaks()};
     if (!experiment_.simulation) report.usage = usage_since(used_, rank_.clock.now() - started_);
     return report;
   }
@@ -232,7 +243,7 @@ class Worker {
   const Experiment& experiment_;
   const TrainConfig& config_;
   const WorkerOptions& options_;
-  Ledger ledger_;
+  Moved moved_;
   Metered metered_;
   Rank rank_;
   std::unique_ptr<Window> weights_, gradients_;
@@ -242,6 +253,7 @@ class Worker {
   Crew crew_;
   std::unique_ptr<Strategy> strategy_;
   std::optional<Group> workers_;  // on workers
+  Recorder recorder_;
   Plan plan_;
   Rng luck_;  // of simulated compute times
   ProgressLog log_;

@@ -23,6 +23,7 @@ struct WorkerOptions {
   Watcher* watcher = nullptr;         // rank 0's, if anybody watches
   const RunFolder* folder = nullptr;  // for metrics, checkpoints, the model; none: nothing is kept
   std::function<bool()> stopped;      // asked before each step; true: Stopped
+  bool own_process = false;           // no other rank is in this process: its use is this rank's
   ComputeTurns turns;
   StrategyMaker strategy;  // one's own, in place of the one that the configuration names
 };

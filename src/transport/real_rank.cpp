@@ -9,11 +9,19 @@
 
 namespace lockstep {
 
-double wall_now() {
+namespace {
+
+double now_of(clockid_t clock) {
   timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
+
+}  // namespace
+
+double wall_now() { return now_of(CLOCK_MONOTONIC); }
+
+double calendar_now() { return now_of(CLOCK_REALTIME); }
 
 namespace {
 

@@ -9,6 +9,8 @@ namespace lockstep {
 
 // Seconds of the machine's monotonic clock: one timeline for all processes of a host.
 double wall_now();
+// Seconds since 1970, as people and other programs date files: jumps when the clock is set.
+double calendar_now();
 
 // How many lanes a transport opens for each rank: the rank's own and its background's.
 inline constexpr int kLanes = 2;

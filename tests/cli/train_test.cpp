@@ -47,6 +47,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"--resume /nowhere", "no checkpoint in /nowhere"},
         Mistake{"--cluster sim:numerics=off", "step=100ms"},
         Mistake{"--transport tcp", "unknown transport 'tcp'"},
+        Mistake{"--timeline 500", "FIRST-LAST, such as 1-500, or all, or none"},
+        Mistake{"--sample-every 0.0001", "at least 0.001, or 0 for none"},
         Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
         Mistake{"/nowhere.toml", "/nowhere.toml"}));
 
@@ -58,6 +60,13 @@ class Train : public ::testing::Test {
   std::string at(const std::string& name) const { return folder_.path() + "/" + name; }
   static nlohmann::json read(const std::string& path) {
     return nlohmann::json::parse(std::ifstream(path));
+  }
+  // Of worker-R.jsonl, whose every line is JSON.
+  nlohmann::json last_sample(const std::string& run, int rank) const {
+    std::ifstream in(at(run + "/worker-" + std::to_string(rank) + ".jsonl"));
+    nlohmann::json last;
+    for (std::string line; std::getline(in, line);) last = nlohmann::json::parse(line);
+    return last;
   }
 
   const bench::PrivateFolder folder_{::testing::TempDir()};
@@ -102,6 +111,26 @@ TEST_F(Train, NamesACollectiveOnlyWhereTheStrategyUsesOne) {
   EXPECT_TRUE(without.json().at(0)["collective"].is_null());
 }
 
+TEST_F(Train, SamplesEndWithWhatTheSummarySays) {
+  const Outcome outcome =
+      train("-n 2 --strategy parameter-server --sample-every 0.02 --json --out " + at("run"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (int r = 0; r < 3; ++r) {
+    const auto last = last_sample("run", r);
+    const auto rank = outcome.json().at(0)["workers_detail"][r];
+    const auto exchange = last["network"]["exchange"];
+    EXPECT_EQ(last["step"], 10);
+    EXPECT_GT(exchange["bytes_sent"], 0);
+    EXPECT_EQ(exchange["bytes_sent"], rank["bytes_sent"]);
+    EXPECT_EQ(exchange["bytes_received"], rank["bytes_received"]);
+    EXPECT_EQ(exchange["messages_sent"], rank["messages_sent"]);
+    EXPECT_EQ(last["network"]["other"]["bytes_sent"], rank["bytes_other"]);
+    EXPECT_GE(rank["peak_private_bytes"], last["private_bytes"]);
+    EXPECT_GE(rank["peak_shared_bytes"], last["shared_bytes"]);
+  }
+  EXPECT_GT(read(at("run/timeline.json"))["traceEvents"].size(), 3 * 10u);
+}
+
 TEST_F(Train, ARunIsNotWrittenOver) {
   ASSERT_EQ(train("-n 1 --transport loopback --out " + at("run")).status, 0);
   const Outcome again = train("-n 1 --transport loopback --out " + at("run"));
@@ -129,6 +158,8 @@ TEST_F(Train, AKilledWorkerIsNamedAndTheRunSaysSo) {
   const auto run = read(at("run/run.json"));
   EXPECT_EQ(run["status"], "failed");
   EXPECT_THAT(run["reason"].get<std::string>(), HasSubstr("rank 1"));
+  EXPECT_GT(read(at("run/timeline.json"))["traceEvents"].size(), 30u);
+  for (int r = 0; r < 3; ++r) EXPECT_FALSE(last_sample("run", r).empty()) << r;
 }
 
 TEST_F(Train, AConfigFileIsReadAndFlagsWin) {

@@ -21,6 +21,8 @@ TEST(ClusterSpec, ReadsNetworkAndCompute) {
       4, 9);
   EXPECT_DOUBLE_EQ(s.cluster.bandwidth_bytes_per_s, 1e9);
   EXPECT_DOUBLE_EQ(s.cluster.latency_s, 20e-6);
+  const Simulation with_headers = simulation_from("sim:bandwidth=8Gbps,payload=0.9,step=1s", 2, 1);
+  EXPECT_DOUBLE_EQ(with_headers.cluster.bandwidth_bytes_per_s, 0.9e9);
   EXPECT_EQ(s.cluster.ranks_per_host, 2);
   EXPECT_EQ(s.cluster.ranks, 4);
   EXPECT_DOUBLE_EQ(s.cluster.oversubscription, 4);
@@ -51,6 +53,7 @@ TEST(ClusterSpec, RefusesWithAnExample) {
   refused("sim:slow=3:2.0", "slow=rank3:2.0");
   refused("sim:slow=rank9:2.0", "ranks are 0 to 3");
   refused("sim:jitter=2", "jitter=0.1");
+  refused("sim:payload=0", "payload=0.956");
   refused("sim:step=1s,profile=x", "leave one out");
   refused("sim:profile=/nowhere", "can't open the profile");
   refused("sim:speed=1", "speed");

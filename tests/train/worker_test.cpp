@@ -160,6 +160,8 @@ TEST(Worker, ASlowRankIsWaitedFor) {
   EXPECT_NEAR(ranks[0]["wait_seconds"].get<double>(), steps * 0.02, steps * 0.001);
   EXPECT_NEAR(ranks[1]["wait_seconds"].get<double>(), 0, 1e-9);
   EXPECT_NEAR(ranks[1]["compute_seconds"].get<double>(), steps * 0.03, 1e-9);
+  // 10, 30 and 10 ms: a variance of 400/3 ms².
+  EXPECT_NEAR(run["compute_deviation_seconds"].get<double>(), std::sqrt(400e-6 / 3), 1e-9);
 }
 
 TEST(Worker, HollowRunsKnowTimesAndBytes) {

@@ -1,0 +1,118 @@
+#include "measure/sample.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <iterator>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using Out = std::back_insert_iterator<fmt::memory_buffer>;
+
+template <class T>
+void put(Out out, const char* format, const std::optional<T>& value) {
+  if (value)
+    fmt::format_to(out, fmt::runtime(format), *value);
+  else
+    fmt::format_to(out, "null");
+}
+
+void put(Out out, std::string_view name, const Traffic& t) {
+  fmt::format_to(out,
+                 R"("{}":{{"bytes_sent":{},"bytes_received":{},"messages_sent":{},)"
+                 R"("messages_received":{}}})",
+                 name, t.bytes_sent, t.bytes_received, t.messages_sent, t.messages_received);
+}
+
+void put_process(Out out, const Sample& s) {
+  if (!s.process) {
+    for (const char* name :
+         {"cpu_user_percent", "cpu_system_percent", "private_bytes", "shared_bytes", "threads",
+          "switches_voluntary", "switches_involuntary", "disk_read_bytes", "disk_written_bytes"})
+      fmt::format_to(out, R"("{}":null,)", name);
+    return;
+  }
+  const ProcessFigures& p = *s.process;
+  fmt::format_to(out, R"("cpu_user_percent":{:.1f},"cpu_system_percent":{:.1f},)", s.user_percent,
+                 s.system_percent);
+  fmt::format_to(out, R"("private_bytes":{},"shared_bytes":{},"threads":{},)", p.private_bytes,
+                 p.shared_bytes, p.threads);
+  fmt::format_to(out, R"("switches_voluntary":{},"switches_involuntary":{},)", p.switches_voluntary,
+                 p.switches_involuntary);
+  fmt::format_to(out, R"("disk_read_bytes":{},"disk_written_bytes":{},)", p.disk_read_bytes,
+                 p.disk_written_bytes);
+}
+
+void put_interface(Out out, const Sample& s) {
+  if (!s.interface) {
+    fmt::format_to(out, R"("interface":null,)");
+    return;
+  }
+  fmt::format_to(out,
+                 R"("interface":{{"name":"{}","sent_bytes":{},"received_bytes":{},)"
+                 R"("sent_packets":{},"received_packets":{}}},)",
+                 s.interface_name, s.interface->sent_bytes, s.interface->received_bytes,
+                 s.interface->sent_packets, s.interface->received_packets);
+}
+
+void put_cgroup(Out out, const Sample& s) {
+  if (!s.cgroup) {
+    fmt::format_to(out, R"("cgroup":null)");
+    return;
+  }
+  const CgroupFigures& c = *s.cgroup;
+  fmt::format_to(out, R"("cgroup":{{"cpu_percent":)");
+  put(out, "{:.1f}", s.cgroup_percent);
+  const auto figure = [&](const char* name, const std::optional<std::uint64_t>& value) {
+    fmt::format_to(out, R"(,"{}":)", name);
+    put(out, "{}", value);
+  };
+  figure("memory_bytes", c.memory_bytes);
+  figure("memory_limit_bytes", c.memory_limit_bytes);
+  figure("disk_read_bytes", c.disk_read_bytes);
+  figure("disk_written_bytes", c.disk_written_bytes);
+  figure("pids", c.pids);
+  fmt::format_to(out, "}}");
+}
+
+}  // namespace
+
+SampleFile::SampleFile(const std::string& path, const std::string& header)
+    : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) throw_errno("can't open " + path);
+  kept_.append(header);
+  kept_.push_back('\n');
+  flush();
+}
+
+SampleFile::~SampleFile() { close(fd_); }
+
+void SampleFile::add(const Sample& s) {
+  const Out out(kept_);
+  fmt::format_to(out, R"({{"t":{:.4f},"step":{},)", s.t, s.rank.steps);
+  put_process(out, s);
+  fmt::format_to(out, R"("network":{{)");
+  put(out, "exchange", s.rank.exchange);
+  fmt::format_to(out, ",");
+  put(out, "other", s.rank.other);
+  fmt::format_to(out, "}},");
+  put_interface(out, s);
+  put_cgroup(out, s);
+  fmt::format_to(out, "}}\n");
+}
+
+void SampleFile::flush() {
+  for (std::size_t done = 0; done < kept_.size();) {
+    const ssize_t n = write(fd_, kept_.data() + done, kept_.size() - done);
+    if (n < 0 && errno != EINTR) throw_errno("can't write " + path_);
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  kept_.clear();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,202 @@
+#include "train/recorder.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <filesystem>
+
+#include "cluster/host_cgroup.h"
+#include "cluster/netns.h"
+#include "collectives/broadcast.h"
+#include "measure/machine.h"
+#include "train/gather.h"
+#include "train/resume.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr Tag kOrigin{Purpose::control, 0x108};
+constexpr std::uint64_t kSettleSteps = 64;  // at most so many steps of a timeline are lost
+constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
+
+}  // namespace
+
+Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved)
+    : rank_(rank),
+      experiment_(experiment),
+      clock_(clock),
+      moved_(moved),
+      window_(step_window(experiment.config.timeline)),
+      waited_(rank.size()),
+      waited_since_score_(rank.size()) {}
+
+void Recorder::begin(const RunFolder* folder, bool own_process, const Resumed& resumed) {
+  taken_ = settled_ = resumed.step;
+  if (!resumed.waited.by_rank.empty()) waited_ = resumed.waited;
+  scored_ = {resumed.samples, clock_.training_s()};
+  const std::string path = text_of_first(rank_.peers, folder ? folder->path() : "");
+  origin_s_ = clock_.at_first(rank_.clock.now()) - resumed.elapsed_s;
+  broadcast(rank_.peers, kOrigin, Values(&origin_s_, 1, Type::fp64));
+  if (!path.empty()) open_files(path, own_process, resumed.step);
+}
+
+void Recorder::open_files(const std::string& folder, bool own_process, std::uint64_t step) {
+  const TrainConfig& config = experiment_.config;
+  // On other hosts the run's folder may not be there: then what this rank keeps is kept there.
+  std::filesystem::create_directories(folder);
+  if (config.sample_every > 0) {
+    const std::string path = fmt::format("{}/worker-{}.jsonl", folder, rank_.rank());
+    cut_after(path, "step", step);
+    sampler_ = open_sampler(path, own_process);
+    sampler_->post(progress());
+  }
+  if (rank_.rank() != 0) return;
+  cut_after(folder + "/metrics.jsonl", "steps", step);
+  if (window_.last > 0)
+    timeline_.emplace(folder + "/timeline.json", config.workers, rank_.size(), step);
+  calendar_origin_s_ = calendar_now() - elapsed_s();
+  if (config.tensorboard)
+    events_.emplace(folder + "/events.out.tfevents.lockstep", step, calendar_now());
+}
+
+std::unique_ptr<Sampler> Recorder::open_sampler(const std::string& path, bool own_process) const {
+  const TrainConfig& config = experiment_.config;
+  const bool simulated = experiment_.simulation.has_value();
+  const int r = rank_.rank();
+  SamplerOptions options;
+  options.path = path;
+  options.period_s = config.sample_every;
+  options.origin_s = origin_s_ + rank_.clock.now() - clock_.at_first(rank_.clock.now());
+  options.header = nlohmann::ordered_json{
+      {"kind", "samples"},
+      {"schema_version", 1},
+      {"rank", r},
+      {"role", r < config.workers ? "worker" : "server"},
+      {"host", simulated ? fmt::format("host{}", rank_.peers.host_of(r)) : this_machine().host},
+      {"pid", simulated ? Json(nullptr) : Json(getpid())},
+      {"period_seconds", config.sample_every},
+      {"simulated",
+       simulated}}.dump();
+  if (!own_process) return sampler_of_steps(options, rank_.clock);
+  if (cluster_kind(config.cluster) == "netns") {
+    options.interface = NetnsHosts::kIface;
+    options.cgroup_prefix = HostCgroup::kPrefix;
+  }
+  return sampler_of_process(options);
+}
+
+RankProgress Recorder::progress() const { return {taken_, moved_.exchanged(), moved_.other()}; }
+
+void Recorder::stepped(std::uint64_t taken) {
+  taken_ = taken;
+  if (sampler_ && sampler_->due()) sampler_->post(progress());
+  // A simulation that dies can be had again, and its ranks would be charged for meeting.
+  if (experiment_.simulation || !window_.has(taken)) return;
+  if (std::has_single_bit(taken) || taken % kSettleSteps == 0) settle();
+}
+
+void Recorder::evaluated(double start, double end, std::uint64_t taken) {
+  if (window_.has(taken))
+    evaluated_.push_back({clock_.at_first(start), clock_.at_first(end), taken});
+}
+
+LaneEvent Recorder::since_start(LaneEvent event) const {
+  event.start -= origin_s_;
+  event.end -= origin_s_;
+  return event;
+}
+
+// For each step how long this rank waited and, if it is shown, its stamps; then evaluations.
+std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const {
+  std::vector<double> row;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const TimedStep& s = steps[i];
+    row.push_back(s.wait_s);
+    if (!window_.has(settled_ + i + 1)) continue;
+    const double stamps[kStampNumbers] = {s.start, s.ready, s.end, s.optimiser_at, s.optimiser_s};
+    row.insert(row.end(), stamps, stamps + kStampNumbers);
+  }
+  for (const Evaluated& e : evaluated_) row.insert(row.end(), {e.start, e.end});
+  return row;
+}
+
+void Recorder::settle() {
+  if (taken_ == settled_ && evaluated_.empty()) return;
+  std::vector<TimedStep> mine;
+  if (taken_ > settled_) mine = clock_.settle(rank_.peers);
+  const auto rows = rows_at_first(rank_.peers, row_of(mine));
+  if (rank_.rank() == 0) take_in(mine, rows);
+  settled_ += mine.size();
+  evaluated_.clear();
+}
+
+void Recorder::take_in(const std::vector<TimedStep>& mine,
+                       const std::vector<std::vector<double>>& rows) {
+  std::vector<double> waited(mine.size());
+  for (int r = 0; r < rank_.size(); ++r) {
+    std::size_t at = 0;
+    const auto next = [&] { return rows[r][at++]; };
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      TimedStep step;
+      step.wait_s = next();
+      if (r < experiment_.config.workers) waited[i] += step.wait_s;
+      const std::uint64_t number = settled_ + i + 1;
+      if (!window_.has(number)) continue;
+      for (double* field :
+           {&step.start, &step.ready, &step.end, &step.optimiser_at, &step.optimiser_s})
+        *field = next();
+      if (timeline_)
+        for (LaneEvent event : lanes_of(step)) timeline_->add(r, number, since_start(event));
+    }
+    for (const Evaluated& e : evaluated_) {
+      const double start = next(), end = next();
+      if (timeline_ && end > start)
+        timeline_->add(r, e.step, since_start({Lane::evaluate, start, end}));
+    }
+  }
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    waited_.add(mine[i].last, waited[i]);
+    waited_since_score_.add(mine[i].last, waited[i]);
+  }
+  if (timeline_) timeline_->flush();
+}
+
+void Recorder::scored(Score& score, std::uint64_t samples) {
+  const double seconds = score.training_s - scored_.training_s;
+  score.waited_for = waited_since_score_.straggler(seconds * experiment_.config.workers);
+  if (events_) {
+    const auto scalar = [&](const char* tag, double value) {
+      events_->scalar(tag, score.steps, calendar_origin_s_ + elapsed_s(), value);
+    };
+    scalar("accuracy", score.accuracy);
+    scalar("loss/test", score.loss);
+    scalar("loss/train", score.train_loss);
+    if (seconds > 0)
+      scalar("samples_per_second", static_cast<double>(samples - scored_.samples) / seconds);
+    scalar("consensus_distance", score.consensus_distance);
+    events_->flush();
+  }
+  scored_ = {samples, score.training_s};
+  waited_since_score_ = WaitedFor(rank_.size());
+}
+
+void Recorder::finish() {
+  settle();
+  if (!sampler_) return;
+  sampler_->post(progress());
+  sampler_->finish();
+}
+
+double Recorder::elapsed_s() const { return clock_.at_first(rank_.clock.now()) - origin_s_; }
+
+std::optional<int> Recorder::straggler() const {
+  return waited_.straggler(clock_.training_s() * experiment_.config.workers);
+}
+
+std::optional<MemoryPeaks> Recorder::peaks() const {
+  return sampler_ ? sampler_->peaks() : std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,193 @@
+// What a run leaves beside its scores: samples, timeline, who was waited for.
+#include "train/recorder.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "train/files.h"
+#include "train/runs.h"
+
+namespace lockstep::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::vector<Json> lines_of(const std::string& path) {
+  std::vector<Json> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+class Recorded : public ::testing::Test {
+ protected:
+  Recorded() {
+    config_ = small_config();
+    config_.workers = 3;
+    config_.data = "digits:samples=420,test_samples=30";  // whole batches: 7 steps
+    config_.out = ::testing::TempDir() + "lockstep_recorder_" +
+                  ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(config_.out);
+  }
+  ~Recorded() override { fs::remove_all(config_.out); }
+
+  Json run(const std::string& world) {
+    const RunFolder folder = RunFolder::create(config_, {});
+    WorkerOptions options;
+    options.folder = &folder;
+    return summary(config_, train_in(world, config_, options).result);
+  }
+  std::string at(const std::string& name) const { return config_.out + "/" + name; }
+  Json timeline() const { return Json::parse(read_whole(at("timeline.json"))).at("traceEvents"); }
+  // Seconds in a lane of a rank.
+  double seconds_in(const std::string& lane, int rank) const {
+    double sum = 0;
+    for (const Json& e : timeline())
+      if (e.at("name") == lane && e.at("pid") == rank + 1) sum += e.at("dur").get<double>() * 1e-6;
+    return sum;
+  }
+
+  TrainConfig config_;
+};
+
+TEST_F(Recorded, TheStragglerIsNamed) {
+  config_.cluster = "sim:step=10ms,slow=rank1:3.0";
+  const Json run = this->run("simulated");
+  EXPECT_EQ(run.at("straggler"), 1);
+  const Json& ranks = run.at("workers_detail");
+  EXPECT_EQ(ranks[1].at("waited_for_steps"), run.at("steps"));
+  EXPECT_EQ(ranks[0].at("waited_for_steps"), 0);
+  EXPECT_NEAR(ranks[1].at("waited_for_seconds").get<double>(),
+              ranks[0].at("wait_seconds").get<double>() + ranks[2].at("wait_seconds").get<double>(),
+              1e-9);
+  EXPECT_EQ(lines_of(at("metrics.jsonl")).back().at("waited_for"), 1);
+}
+
+TEST_F(Recorded, NobodyIsNamedWhereAllAreAlike) {
+  config_.cluster = "sim:step=10ms";
+  const Json run = this->run("simulated");
+  EXPECT_TRUE(run.at("straggler").is_null());
+  EXPECT_TRUE(lines_of(at("metrics.jsonl")).back().at("waited_for").is_null());
+}
+
+TEST_F(Recorded, ServersWaitByTradeAndThatCountsForNothing) {
+  config_.strategy = "parameter-server";
+  config_.servers = 1;
+  config_.cluster = "sim:step=10ms";
+  const Json run = this->run("simulated");
+  EXPECT_GT(run.at("workers_detail")[3].at("wait_seconds").get<double>(), 0.05);
+  EXPECT_TRUE(run.at("straggler").is_null());
+}
+
+TEST_F(Recorded, TheTimelineAgreesWithTheSummary) {
+  config_.cluster = "sim:step=10ms,slow=rank1:3.0";
+  const Json run = this->run("simulated");
+  for (int r = 0; r < 3; ++r) {
+    const Json& rank = run.at("workers_detail")[r];
+    for (const std::string lane : {"compute", "communicate", "wait"})
+      EXPECT_NEAR(seconds_in(lane, r), rank.at(lane + "_seconds").get<double>(), 1e-6) << lane << r;
+  }
+}
+
+TEST_F(Recorded, OnlyStepsOfTheWindowAreShown) {
+  config_.timeline = "2-4";
+  run("loopback");
+  std::set<int> steps;
+  for (const Json& e : timeline())
+    if (e.at("ph") == "X") steps.insert(e.at("args").at("step").get<int>());
+  EXPECT_THAT(steps, ::testing::ElementsAre(2, 3, 4));
+}
+
+TEST_F(Recorded, EvaluationIsShownToo) {
+  run("loopback");
+  for (int r = 0; r < 3; ++r) EXPECT_GT(seconds_in("evaluate", r), 0);
+}
+
+TEST_F(Recorded, SimulatedRanksLeaveWhatTheModelKnows) {
+  config_.cluster = "sim:step=10ms";
+  config_.sample_every = 0.02;
+  const Json run = this->run("simulated");
+  for (int r = 0; r < 3; ++r) {
+    const auto lines = lines_of(at("worker-" + std::to_string(r) + ".jsonl"));
+    ASSERT_GE(lines.size(), 4u);
+    EXPECT_EQ(lines[0].at("rank"), r);
+    EXPECT_EQ(lines[0].at("simulated"), true);
+    EXPECT_TRUE(lines.back().at("private_bytes").is_null());
+    const Json& rank = run.at("workers_detail")[r];
+    const Json& network = lines.back().at("network");
+    EXPECT_EQ(lines.back().at("step"), run.at("steps"));
+    EXPECT_EQ(network.at("exchange").at("bytes_sent"), rank.at("bytes_sent"));
+    EXPECT_EQ(network.at("exchange").at("bytes_received"), rank.at("bytes_received"));
+    EXPECT_EQ(network.at("exchange").at("messages_sent"), rank.at("messages_sent"));
+    EXPECT_EQ(network.at("other").at("bytes_sent"), rank.at("bytes_other"));
+  }
+}
+
+TEST_F(Recorded, LargeSimulationsLeaveNoSamplesUnlessAsked) {
+  config_.workers = 65;
+  complete(config_);
+  config_.cluster = "sim:step=10ms";
+  complete_records(config_);
+  EXPECT_EQ(config_.sample_every, 0);
+  EXPECT_EQ(config_.timeline, "none");
+  config_.sample_every = 0.5;
+  config_.timeline = "1-3";
+  complete_records(config_);
+  EXPECT_EQ(config_.sample_every, 0.5);
+  EXPECT_EQ(config_.timeline, "1-3");
+}
+
+TEST_F(Recorded, AResumedRunGoesOnWithTheFiles) {
+  config_.cluster = "sim:step=10ms,slow=rank1:3.0";
+  config_.sample_every = 0.001;
+  config_.tensorboard = true;
+  config_.evaluate_every = 1;
+  config_.checkpoint_every = 3;
+  const RunFolder folder = RunFolder::create(config_, {});
+  WorkerOptions options;
+  options.folder = &folder;
+  // Stops after the checkpoint, having written of a step that will be taken again.
+  int asked = 0;
+  options.stopped = [&] { return ++asked > 3 * 4; };
+  EXPECT_THROW(train_in("simulated", config_, options), Stopped);
+  config_.resume = folder.checkpoint(3);
+  options.stopped = {};
+  // A simulation needs a process to itself, so it goes on as threads: the files don't care.
+  config_.cluster = "local";
+  const Json run = summary(config_, train_in("loopback", config_, options).result);
+  EXPECT_GE(run.at("workers_detail")[1].at("waited_for_steps"), 3);
+  std::vector<int> steps, scores;
+  double before = -1;
+  for (const Json& line : lines_of(at("worker-1.jsonl"))) {
+    if (line.contains("kind")) continue;
+    steps.push_back(line.at("step"));
+    EXPECT_GT(line.at("t").get<double>(), before);
+    before = line.at("t");
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(steps));
+  EXPECT_EQ(steps.back(), 7);
+  for (const Json& line : lines_of(at("metrics.jsonl"))) scores.push_back(line.at("steps"));
+  EXPECT_EQ(scores, (std::vector<int>{1, 2, 3, 4, 5, 6, 7}));
+  std::map<int, int> computed;
+  for (const Json& e : timeline())
+    if (e.at("name") == "evaluate" && e.at("pid") == 1) ++computed[e.at("args").at("step")];
+  EXPECT_EQ(computed.size(), 7u);
+  for (const auto& [step, times] : computed) EXPECT_EQ(times, 1) << step;
+  EXPECT_TRUE(fs::exists(at("events.out.tfevents.lockstep")));
+}
+
+TEST_F(Recorded, NothingIsLeftWhereNothingIsAskedFor) {
+  config_.sample_every = 0;
+  config_.timeline = "none";
+  run("loopback");
+  EXPECT_FALSE(fs::exists(at("worker-0.jsonl")));
+  EXPECT_FALSE(fs::exists(at("timeline.json")));
+  EXPECT_FALSE(fs::exists(at("events.out.tfevents.lockstep")));
+  EXPECT_TRUE(fs::exists(at("metrics.jsonl")));
+}
+
+}  // namespace
+}  // namespace lockstep::testing
