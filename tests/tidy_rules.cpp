@@ -102,10 +102,13 @@ Complaints two_worlds(const SourceFile& file) {
   // rank's code runs on them (see reader_pool.h).
   static const std::set<std::string> reads_ahead = {"src/data/reader_pool.h",
                                                     "src/data/damage_log.h"};
+  // A thread that looks at the process from beside: no rank waits for it or depends on it.
+  static const std::set<std::string> looks_on = {"src/measure/process_sampler.cpp"};
   static const std::regex environment(R"(\b(secure_)?getenv\b|\benviron\b)");
   if (!file.in_src()) return {};
   Complaints out;
-  if (!real.contains(file.folder()) && !reads_ahead.contains(file.path))
+  if (!real.contains(file.folder()) && !reads_ahead.contains(file.path) &&
+      !looks_on.contains(file.path))
     for (const Include& include : includes_of(file))
       if (banned.contains(include.name))
         out.push_back(at(file, include.line) + file.folder() + "/ may not use <" + include.name +

@@ -138,10 +138,12 @@ CLI::App* BenchCommand::add(CLI::App& bench, const std::string& name,
   return command;
 }
 
+BenchPlan BenchCommand::plan() const {
+  return plan_from(flags_, p2p_->parsed() ? bench::Operation::p2p : bench::Operation::allreduce);
+}
+
 int BenchCommand::run() const {
-  const bench::Operation operation =
-      p2p_->parsed() ? bench::Operation::p2p : bench::Operation::allreduce;
-  const BenchPlan plan = plan_from(flags_, operation);
+  const BenchPlan plan = this->plan();
   const char* temporary = std::getenv("TMPDIR");
   const Interrupt interrupt;
   const Engines engines =

@@ -15,6 +15,9 @@ class BenchCommand {
   // The exit status: 1 if an element was wrong.
   int run() const;
 
+  // What the flags ask for, checked. UsageError.
+  BenchPlan plan() const;
+
  private:
   CLI::App* add(CLI::App& bench, const std::string& name, const std::string& description);
 

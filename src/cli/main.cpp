@@ -7,6 +7,8 @@
 #include "cli/data_command.h"
 #include "cli/flags.h"
 #include "cli/list_command.h"
+#include "cli/report_command.h"
+#include "cli/study_command.h"
 #include "cli/train_command.h"
 #include "cli/worker_command.h"
 
@@ -19,11 +21,13 @@ int run(std::vector<std::string> arguments) {
   application.require_subcommand(1);
   application.footer(
       "\nExamples:\n  lockstep train\n  lockstep bench allreduce -n 2 -b 4K -e 100M\n  lockstep "
-      "list strategies");
+      "list strategies\n  lockstep study studies/averaging.toml --quick");
   const BenchCommand bench(application);
   const ListCommand list(application);
   const DataCommand data(application);
   const TrainCommand train(application);
+  const StudyCommand study(application);
+  const ReportCommand report(application);
   const WorkerCommand bench_worker(application);
   const TrainWorkerCommand train_worker(application);
   try {
@@ -32,11 +36,13 @@ int run(std::vector<std::string> arguments) {
   } catch (const CLI::Success& help) {
     return application.exit(help);
   } catch (const CLI::RequiredError&) {
-    throw UsageError("what to do? train, bench, list or data: see --help");
+    throw UsageError("what to do? train, study, report, bench, list or data: see --help");
   } catch (const CLI::ParseError& e) {
     throw UsageError(e.what());
   }
   if (train.chosen()) return train.run();
+  if (study.chosen()) return study.run();
+  if (report.chosen()) return report.run();
   if (data.chosen()) return data.run();
   if (train_worker.chosen()) return train_worker.run();
   if (bench_worker.chosen()) return bench_worker.run();

@@ -1,0 +1,47 @@
+#include "cli/study_products.h"
+
+#include <fmt/chrono.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "study/figures.h"
+#include "study/report_data.h"
+#include "train/files.h"
+#include "web/report_page.h"
+
+namespace lockstep {
+namespace {
+
+using namespace study;
+
+ReportContext context() {
+  const std::time_t now = std::time(nullptr);
+  return {fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now)), LOCKSTEP_VERSION};
+}
+
+// The page with its data in it.
+std::string write_report(const std::string& folder, const std::string& data) {
+  const std::string path = folder + "/report.html";
+  write_whole(path, render_report(data));
+  return path;
+}
+
+}  // namespace
+
+std::string write_products(const std::string& folder) {
+  const std::string path = study_file_in(folder);
+  if (!std::filesystem::exists(path))
+    return write_report(folder, run_report(folder, context()).dump());
+  const Study study = study_from(nlohmann::json::parse(read_whole(path), nullptr, false), path);
+  write_whole(folder + "/results.csv", results_csv(study, read_runs(study, folder)));
+  return write_report(folder, study_report(study, folder, context()).dump());
+}
+
+std::optional<double> figure_of(const Study& study, const std::string& folder,
+                                const std::string& run, std::string_view name) {
+  const RunRecord record = read_run(folder_of(folder, study.run(run)));
+  return record.done() ? figure(name).of(record) : std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,152 @@
+#include "cli/study_subject.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cli/bench_command.h"
+#include "cli/environment.h"
+#include "cli/fetch.h"
+#include "cli/train_command.h"
+#include "core/error.h"
+#include "core/names.h"
+#include "data/open.h"
+#include "models/registry.h"
+
+namespace lockstep {
+namespace {
+
+using study::Flags;
+
+void parse(CLI::App& application, const std::string& command, const Flags& flags) try {
+  std::vector<std::string> words = study::words_of(flags);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+  std::istringstream names(command);
+  std::vector<std::string> commands;
+  for (std::string name; names >> name;) commands.push_back(name);
+  words.insert(words.end(), commands.rbegin(), commands.rend());
+  application.parse(words);
+} catch (const CLI::ParseError& e) {
+  throw UsageError(e.what());
+}
+
+// All but those that say where a run is kept and what it prints, or that a study decides itself.
+std::vector<std::string> flags_of(const CLI::App& command) {
+  static const std::set<std::string> ours = {"help",   "out",  "json",   "dry-run", "tell",
+                                             "resume", "seed", "listen", "join",    "key-file"};
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    const auto &longs = option->get_lnames(), &shorts = option->get_snames();
+    for (const std::string& name : longs.empty() ? shorts : longs)
+      if (!ours.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
+// Networks are only built when they are trained, so their names are looked at here.
+void check_model(const std::string& spec) {
+  if (spec.ends_with(".pt") || spec.find('/') != std::string::npos) {
+    if (!std::filesystem::exists(spec)) throw UsageError("there is no file " + spec);
+    return;
+  }
+  std::vector<std::string_view> names;
+  for (const ModelRow& row : models()) {
+    names.push_back(row.name);
+    if (row.name == Options::name_in(spec)) return (void)Options::with_defaults(spec, row.defaults);
+  }
+  throw_unknown("model", Options::name_in(spec), names);
+}
+
+class TrainSubject : public study::Subject {
+ public:
+  std::string command() const override { return "train"; }
+  bool seeded() const override { return true; }
+
+  std::vector<std::string> flags() const override {
+    CLI::App application;
+    const TrainCommand train(application);
+    return flags_of(*application.get_subcommand("train"));
+  }
+
+  nlohmann::json settings(const Flags& flags) const override {
+    CLI::App application;
+    const TrainCommand train(application);
+    parse(application, command(), flags);
+    const TrainConfig config = train.configured({});
+    check_model(config.model);
+    check_data(config);
+    nlohmann::json settings = to_json(config);
+    const nlohmann::json standard = to_json(TrainConfig{});
+    for (const auto& [name, value] : standard.items())
+      if (settings[name] == value || name == "out" || name == "cache") settings.erase(name);
+    return settings;
+  }
+
+  Flags alone(const Flags& flags) const override {
+    Flags alone;
+    for (const char* kept : {"model", "data", "limit", "batch", "optimizer", "threads"})
+      if (const auto given = flags.find(kept); given != flags.end()) alone.insert(*given);
+    if (const auto all = flags.find("global-batch"); all != flags.end()) {
+      CLI::App application;
+      const TrainCommand train(application);
+      parse(application, command(), flags);
+      const TrainConfig config = train.configured({});
+      alone["batch"] = {{std::to_string(config.global_batch / config.workers)}};
+    }
+    alone.try_emplace("threads", study::Given{{"1"}});
+    alone["workers"] = {{"1"}};
+    alone["steps"] = {{"40"}};
+    alone["test-limit"] = {{"1"}};
+    return alone;
+  }
+
+ private:
+  // Opened once: a study has many runs and few data sets, and MNIST may have to be fetched.
+  void check_data(const TrainConfig& config) const {
+    const auto what = std::tuple(config.data, config.limit, config.test_limit);
+    if (!opened_.contains(what))
+      open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_mnist});
+    opened_.insert(what);
+  }
+
+  mutable std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> opened_;
+};
+
+class BenchSubject : public study::Subject {
+ public:
+  explicit BenchSubject(std::string operation) : operation_(std::move(operation)) {}
+  std::string command() const override { return "bench " + operation_; }
+  bool seeded() const override { return false; }
+
+  std::vector<std::string> flags() const override {
+    CLI::App application;
+    const BenchCommand bench(application);
+    return flags_of(*application.get_subcommand("bench")->get_subcommand(operation_));
+  }
+
+  nlohmann::json settings(const Flags& flags) const override {
+    CLI::App application;
+    const BenchCommand bench(application);
+    parse(application, command(), flags);
+    bench.plan();
+    return study::to_json(flags);
+  }
+
+  Flags alone(const Flags&) const override {
+    throw UsageError("step=alone is a training step's, and " + command() + " has none");
+  }
+
+ private:
+  const std::string operation_;
+};
+
+}  // namespace
+
+std::unique_ptr<study::Subject> subject_named(const std::string& command) {
+  if (command == "train") return std::make_unique<TrainSubject>();
+  if (command == "bench allreduce" || command == "bench p2p")
+    return std::make_unique<BenchSubject>(command.substr(command.find(' ') + 1));
+  constexpr std::string_view kCommands[] = {"train", "bench allreduce", "bench p2p"};
+  throw_unknown("command to study", command, kCommands);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#include "cli/study_view.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/words.h"
+#include "transport/real_rank.h"
+
+namespace lockstep {
+
+StudyView::StudyView(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}
+
+void StudyView::clear() {
+  if (line_shown_) fmt::print(out_, "\r\033[K");
+  line_shown_ = false;
+}
+
+void StudyView::show(const std::string& doing) {
+  if (!terminal_) return;
+  const double left = std::max(0.0, left_s_ - (wall_now() - started_));
+  const std::string time = left_s_ > 0 ? fmt::format("  {} left", time_in_words(left)) : "";
+  fmt::print(out_, "\r\033[K{}{}{}", head_, doing, time);
+  std::fflush(out_);
+  line_shown_ = true;
+}
+
+void StudyView::starts(const study::Run& run, std::size_t k, std::size_t n, double left_s) {
+  head_ = fmt::format("run {} of {}: {}, seed {}", k, n, run.variant, run.seed);
+  left_s_ = left_s;
+  started_ = wall_now();
+  show("");
+}
+
+void StudyView::ended(const study::Run& run, std::size_t k, std::size_t n) {
+  clear();
+  const std::string reason = run.reason.empty() ? "" : ": " + run.reason;
+  fmt::print(out_, "run {} of {}: {}, seed {}: {} after {}{}\n", k, n, run.variant, run.seed,
+             run.status, time_in_words(run.seconds), reason);
+  std::fflush(out_);
+}
+
+void StudyView::step(const Progress& p) {
+  const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
+  show(fmt::format("  epoch {}  step {}/{}  {:.0f} samples/s", p.epoch + 1, p.step, p.steps, rate));
+}
+
+}  // namespace lockstep

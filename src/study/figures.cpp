@@ -1,0 +1,110 @@
+#include "study/figures.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace lockstep::study {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Value = std::optional<double>;
+
+Value number(const Json& object, const char* key) {
+  const Json value = number_at(object, key);
+  return value.is_null() ? Value() : value.get<double>();
+}
+
+Json details(const RunRecord& run) {
+  return run.result.is_object() ? run.result.value("workers_detail", Json::array()) : Json::array();
+}
+
+enum class Over { all, workers };
+enum class Fold { sum, mean, most };
+
+Value folded(const RunRecord& run, const char* key, Over over, Fold fold) {
+  double sum = 0, most = 0, n = 0;
+  for (const Json& rank : details(run)) {
+    if (over == Over::workers && rank.value("role", "") != "worker") continue;
+    const Value value = number(rank, key);
+    if (!value) return {};
+    sum += *value;
+    most = std::max(most, *value);
+    ++n;
+  }
+  if (n == 0) return {};
+  return fold == Fold::most ? most : fold == Fold::sum ? sum : sum / n;
+}
+
+Value per_step(const RunRecord& run, Value total) {
+  const Value steps = number(run.result, "steps");
+  if (!total || !steps || *steps <= 0) return {};
+  return *total / *steps;
+}
+
+// Column figures come from a key of `result` or from a fold over the ranks.
+#define RESULT(key) [](const RunRecord& run) { return number(run.result, key); }
+#define RANKS(key, over, fold) \
+  [](const RunRecord& run) { return folded(run, key, Over::over, Fold::fold); }
+#define PER_STEP(key, over, fold) \
+  [](const RunRecord& run) { return per_step(run, folded(run, key, Over::over, Fold::fold)); }
+
+constexpr Figure kFigures[] = {
+    {"score", "accuracy", "%", "high", 2, false, RESULT("score")},
+    {"target_seconds", "time to target", "s", "low", 1, true, RESULT("target_seconds")},
+    {"target_steps", "steps to target", "", "low", 0, true, RESULT("target_steps")},
+    {"target_bytes", "bytes to target", "B", "low", 1, true, RESULT("target_bytes")},
+    {"train_seconds", "training time", "s", "low", 1, true, RESULT("train_seconds")},
+    {"samples_per_second", "samples a second", "/s", "high", 0, true, RESULT("samples_per_second")},
+    {"step_seconds", "time a step", "s", "low", 4, true,
+     [](const RunRecord& run) { return per_step(run, number(run.result, "train_seconds")); }},
+    {"compute_seconds_per_step", "compute a step", "s", "low", 4, true,
+     PER_STEP("compute_seconds", workers, mean)},
+    {"communicate_seconds_per_step", "communicate a step", "s", "low", 4, true,
+     PER_STEP("communicate_seconds", workers, mean)},
+    {"wait_seconds_per_step", "wait a step", "s", "low", 4, true,
+     PER_STEP("wait_seconds", workers, mean)},
+    {"bytes_per_step", "sent a step, all ranks", "B", "low", 1, true,
+     PER_STEP("bytes_sent", all, sum)},
+    {"busiest_bytes_per_step", "sent a step, busiest rank", "B", "low", 1, true,
+     PER_STEP("bytes_sent", all, most)},
+    {"bytes_sent", "sent in all", "B", "low", 1, true, RANKS("bytes_sent", all, sum)},
+    {"messages_per_step", "messages a step", "", "low", 1, true,
+     PER_STEP("messages_sent", all, sum)},
+    {"cpu_cores", "cores in use", "cores", "low", 2, true,
+     [](const RunRecord& run) {
+       const Value percent = folded(run, "cpu_percent", Over::all, Fold::sum);
+       return percent ? Value(*percent / 100) : Value();
+     }},
+    {"peak_rss_bytes", "memory of the largest rank", "B", "low", 1, true,
+     RANKS("peak_rss_bytes", all, most)},
+    {"peak_private_bytes", "private memory of the largest rank", "B", "low", 1, true,
+     RANKS("peak_private_bytes", all, most)},
+    {"disk_read_bytes", "read from disk", "B", "low", 1, true, RANKS("disk_read_bytes", all, sum)},
+    {"disk_written_bytes", "written to disk", "B", "low", 1, true,
+     RANKS("disk_written_bytes", all, sum)},
+    {"consensus_distance", "consensus distance", "", "low", 4, false, RESULT("consensus_distance")},
+};
+
+#undef RESULT
+#undef RANKS
+#undef PER_STEP
+
+bool holds(const RunRecord& run, const char* key) {
+  return run.result.is_object() && run.result.contains(key) && run.result[key] == true;
+}
+
+}  // namespace
+
+std::span<const Figure> figures() { return kFigures; }
+
+const Figure& figure(std::string_view key) {
+  const auto found = std::ranges::find(kFigures, key, &Figure::key);
+  if (found == std::end(kFigures)) throw InternalError(fmt::format("no figure {}", key));
+  return *found;
+}
+
+bool oversubscribed(const RunRecord& run) { return holds(run, "oversubscribed"); }
+bool simulated(const RunRecord& run) { return holds(run, "simulated"); }
+
+}  // namespace lockstep::study

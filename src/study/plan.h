@@ -1,0 +1,37 @@
+// From a study's file to its variants and runs: the grid written out, every run checked as the
+// command itself would check it, and named by what it does.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "study/study.h"
+#include "study/study_file.h"
+#include "study/subject.h"
+
+namespace lockstep::study {
+
+// Stands for a simulated step's time in [twin]: step=measured is that of the run which the twin
+// simulates, step=alone that of one worker which has the machine to itself.
+inline constexpr const char* kMeasuredStep = "step=measured";
+inline constexpr const char* kAloneStep = "step=alone";
+// Likewise for how unlike the steps of its workers were.
+inline constexpr const char* kMeasuredJitter = "jitter=measured";
+
+// Everything but what tuning adds. Trials of tuning come first, then, seed by seed, each variant's
+// run, and the twins of that seed: so a study cut short is balanced, and a slow hour hits all
+// alike. UsageError, with the file's line, for what can't be run.
+Study plan_study(const StudyFile&, const Subject&);
+
+// Once the trials have run: adds for each variant the one with the value that scored best, and its
+// runs, unless every trial of it failed. `score`: of a run, if it has one. A tuned variant that
+// comes to the same flags shares the runs of the untuned one. UsageError.
+void add_tuned(Study&, const StudyFile&, const Subject&,
+               const std::function<std::optional<double>(const std::string& run)>& score);
+
+// A run by its content: the same settings have the same id, whatever they are called and in
+// whatever order they were given.
+std::string run_id(const std::string& command, const nlohmann::json& settings,
+                   const std::string& timed_by, std::uint64_t repeat);
+
+}  // namespace lockstep::study

@@ -1,0 +1,34 @@
+// One run as its folder tells it. Whatever is missing, cut or not there yet is left out: a report
+// can be made at any moment.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace lockstep::study {
+
+struct RunRecord {
+  std::string status = "waiting", reason;  // of run.json; "running" is a run that was cut off
+  nlohmann::ordered_json config, machine, facts, result;  // null: not there
+  // A line for each score: epoch, step, seconds, bytes, score, loss, train_loss,
+  // consensus_distance.
+  nlohmann::ordered_json curve = nlohmann::ordered_json::array();
+
+  bool done() const { return status == "done"; }
+};
+
+RunRecord read_run(const std::string& folder);
+
+// What a command that keeps no run.json (bench), or one that ended before it could write it, came
+// to. `rows`: JSON objects that it printed.
+void write_run(const std::string& folder, const std::string& status, const std::string& reason,
+               const nlohmann::ordered_json& config, const nlohmann::ordered_json& rows);
+
+// The JSON objects among the lines of a text; a last line that was cut is passed over.
+nlohmann::ordered_json json_lines(const std::string& text);
+// The file's text, or nothing if it can't be read.
+std::string text_of(const std::string& path);
+// A number at `key`, or null.
+nlohmann::ordered_json number_at(const nlohmann::ordered_json& object, const char* key);
+
+}  // namespace lockstep::study

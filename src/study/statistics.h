@@ -1,0 +1,36 @@
+// What repeated runs allow to be said. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace lockstep::study {
+
+// A mean and the 95 % interval that Student's t gives it, on the assumption that runs differ by
+// chance alone, normally distributed. One run has no interval: low and high are then empty.
+struct Estimate {
+  double mean = 0;
+  std::optional<double> low, high;
+  std::size_t n = 0;
+
+  bool excludes(double value) const { return low && (value < *low || value > *high); }
+};
+
+// REQUIRES: at least one value, all finite.
+Estimate estimate(const std::vector<double>& values);
+
+// Figures of runs by seed.
+using BySeed = std::map<std::uint64_t, double>;
+// Of this variant less the other, seed by seed, so that what a seed does to both cancels out. Empty
+// if no seed has both.
+std::optional<Estimate> paired_difference(const BySeed& these, const BySeed& others);
+// How many times the other's these are: the mean of the logarithms' differences, turned back. Empty
+// also where a figure is not positive.
+std::optional<Estimate> paired_ratio(const BySeed& these, const BySeed& others);
+
+// The t that |T| exceeds with probability 5 %, for so many degrees of freedom. REQUIRES: >= 1.
+double student_t_95(std::size_t degrees);
+
+}  // namespace lockstep::study
