@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -44,10 +45,13 @@ class Descriptor {
 
 void write_whole(const std::string& path, ConstBytes bytes) {
   const std::string temporary = path + ".partial";
-  {
+  try {
     const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
     file.write(bytes);
     file.flush();
+  } catch (const std::exception&) {
+    std::remove(temporary.c_str());  // a full disk has better uses for it
+    throw;
   }
   move_into_place(temporary, path);
 }
