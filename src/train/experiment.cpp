@@ -59,6 +59,7 @@ Experiment::Experiment(TrainConfig asked,
       simulation(simulation_of(config)),
       data(data_of(config, fetch_mnist)),
       plan(plan_of(config, *data.train, batch_by_worker(config), split_s)),
+      cores(this_machine().cores),
       batches_(batch_by_worker(config)) {
   Plan counted = plan;
   steps_per_epoch = counted.steps(0);
@@ -66,7 +67,6 @@ Experiment::Experiment(TrainConfig asked,
   if (hollow()) {
     hollow_parameters = parameter_count(*network_for(*this));
   } else if (data.train->slow() || data.test->slow()) {
-    const int cores = this_machine().cores;
     readers = std::make_unique<ReaderPool>(std::max(1, cores / config.ranks()));
   }
 }

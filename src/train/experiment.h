@@ -29,6 +29,7 @@ struct Experiment {
   // For the schedule of the learning rate: steps an epoch, of the first.
   std::uint64_t steps_per_epoch = 1;
 
+  int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
   std::size_t hollow_parameters = 0;    // where only sizes count
 

@@ -204,7 +204,7 @@ class Worker {
     result.data = experiment_.data.name;
     result.simulated = experiment_.simulation.has_value();
     result.split_s = experiment_.split_s;
-    const int cores = this_machine().cores;
+    const int cores = experiment_.cores;
     result.oversubscribed =
         !result.simulated && config_.ranks() * experiment_.threads(cores) > cores;
     return outcome;

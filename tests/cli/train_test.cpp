@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "cli/mistake.h"
 
@@ -94,6 +95,7 @@ TEST_F(Train, LeavesARunThatCanBeRead) {
   EXPECT_EQ(run["facts"]["parameters"], 784 * 16 + 16 + 16 * 10 + 10);
   EXPECT_EQ(run["result"]["data"], "digits");
   EXPECT_EQ(run["result"]["workers_detail"].size(), 2u);
+  EXPECT_EQ(run["result"]["oversubscribed"], std::thread::hardware_concurrency() < 2);
   EXPECT_GT(run["result"]["workers_detail"][1]["peak_rss_bytes"], 1000000);
   EXPECT_TRUE(fs::exists(at("run/model.pt")));
   std::ifstream metrics(at("run/metrics.jsonl"));
