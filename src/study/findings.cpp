@@ -189,9 +189,11 @@ std::vector<std::string> findings(const Study& study, const std::vector<Compared
       for (const std::string& sentence : along(axis, all)) out.push_back(sentence);
   }
   add(out, "", predictions(study, all));
-  if (out.empty() && study.count("done") > 0 && !all.empty())
-    if (const auto score = all[0].of("score"))
-      out.push_back(fmt::format("Accuracy: {}.", estimate_text(*score, figure("score"))));
+  if (out.empty())
+    for (const Compared& c : all)
+      if (const auto score = c.of("score"))
+        out.push_back(fmt::format("{}: accuracy {}.", capitalised(c.variant->label),
+                                  estimate_text(*score, figure("score"))));
   if (out.empty()) out.emplace_back("No run is done yet: there is nothing to compare.");
   return out;
 }

@@ -84,6 +84,12 @@ TEST_F(Report, SaysNoDifferenceWhereNoneIsShown) {
               HasSubstr("No difference to ring is shown for any variant in accuracy"));
 }
 
+TEST_F(Report, WhatIsLeftOfAFailedComparisonIsTold) {
+  Study study = plan_from_text(kText);
+  runs(study, "half", {0.89}, 500);
+  EXPECT_THAT(report(study)["findings"][0].get<std::string>(), HasSubstr("Half: accuracy 89.00 %"));
+}
+
 TEST_F(Report, OneRunClaimsNothing) {
   Study study = plan_from_text(kText);
   runs(study, "ring", {0.90}, 1000);
