@@ -28,6 +28,11 @@ class Replica {
   virtual void apply_gradients(std::uint64_t step, Slice part) = 0;
 
   void apply_gradients(std::uint64_t step) { apply_gradients(step, {0, weights().count()}); }
+
+  // The learning rate of that step.
+  virtual double learning_rate(std::uint64_t step) const = 0;
+  // The optimiser starts anew: its state is as before the first step.
+  virtual void forget() = 0;
 };
 
 }  // namespace lockstep

@@ -14,6 +14,8 @@ class SizedReplica final : public Replica {
   Values gradients() override { return Values::hollow(parameters_, Type::fp32); }
   using Replica::apply_gradients;
   void apply_gradients(std::uint64_t, Slice) override {}
+  double learning_rate(std::uint64_t) const override { return 1; }
+  void forget() override {}
 
  private:
   std::size_t parameters_;

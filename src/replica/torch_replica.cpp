@@ -40,6 +40,10 @@ void TorchReplica::apply_gradients(std::uint64_t step, Slice part) {
   zero_.push_back(part);
 }
 
+void TorchReplica::forget() {
+  for (const OptimiserState& s : optimiser_->state()) std::ranges::fill(s.values, 0.0f);
+}
+
 void TorchReplica::zero_gradients() {
   std::ranges::sort(zero_, {}, &Slice::begin);
   std::size_t from = 0;

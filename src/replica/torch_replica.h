@@ -57,6 +57,8 @@ class TorchReplica final : public Replica {
   Values gradients() override;
   using Replica::apply_gradients;
   void apply_gradients(std::uint64_t step, Slice part) override;
+  double learning_rate(std::uint64_t step) const override { return schedule_.at(step); }
+  void forget() override;
 
   // The mean loss over the batch, given the network's output and `y`.
   using Loss = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& y)>;

@@ -1,7 +1,6 @@
 #include "strategies/audit.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 
 #include "collectives/all_gather.h"
@@ -11,8 +10,6 @@ namespace lockstep {
 namespace {
 
 constexpr Tag kExchange{Purpose::control, 0xa0d17};
-constexpr double kDeviations = 8;
-constexpr double kRounding = 0x1p-24;  // of one fp32 operation
 
 // What one rank did with one part in one step. Doubles only: it is gathered as such.
 struct Account {
@@ -47,6 +44,8 @@ class WatchedReplica final : public Replica {
       accounts_[p].steps += static_cast<double>(here.count);
     }
   }
+  double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
+  void forget() override { inner_.forget(); }
 
  private:
   Replica& inner_;
@@ -74,14 +73,20 @@ class Audited final : public Strategy {
           [&](Replica& watched) { inner_->serve(watched, step_at, t, t + 1); });
   }
 
+  void begin(Replica& replica) override { inner_->begin(replica); }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
   void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     return inner_->flows(step, rank, count);
   }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    return inner_->flows_of_memory(which, step, rank, count);
+  }
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
     return inner_->bytes_sent(step, rank, count);
   }
+  std::vector<Kept> memories() override { return inner_->memories(); }
   std::string state() const override { return inner_->state(); }
   void restore(const std::string& state) override {
     inner_->restore(state);
@@ -160,25 +165,11 @@ class Audited final : public Strategy {
   template <class Where, class Of>
   static void compare(Where&& where, std::string_view what, const std::vector<double>& factors,
                       Of&& of, const Projection& found, std::size_t count) {
-    Projection expected;
-    double size = 0;
-    int terms = 0;
-    for (std::size_t j = 0; j < factors.size(); ++j) {
-      if (factors[j] == 0) continue;
-      const Projection term = of(j);
-      for (int i = 0; i < kProjections; ++i) expected.along[i] += factors[j] * term.along[i];
-      size += std::abs(factors[j]) * std::sqrt(term.square);
-      ++terms;
-    }
-    // The second term: numbers too small for their own rounding to be relative.
-    const double tolerance =
-        kDeviations * (terms + 2) * kRounding * size + static_cast<double>(count) * FLT_MIN;
-    for (int i = 0; i < kProjections; ++i)
-      if (!(std::abs(found.along[i] - expected.along[i]) <= tolerance))
-        throw AuditError(where() +
-                         fmt::format("the {} projects to {:.9g} where the strategy promises {:.9g} "
-                                     "(tolerance {:.2g})",
-                                     what, found.along[i], expected.along[i], tolerance));
+    std::vector<Term> mix;
+    for (std::size_t j = 0; j < factors.size(); ++j)
+      if (factors[j] != 0) mix.push_back({factors[j], of(j)});
+    if (const auto wrong = mismatch(found, mix, count))
+      throw AuditError(where() + fmt::format("the {} {}", what, *wrong));
   }
 
   const std::unique_ptr<Strategy> inner_;

@@ -5,26 +5,13 @@
 // the weights after that step, and those it ends with; all ranks tell each other; and each applies
 // the strategy's own statement, flows(), to everybody's projections and compares. Nothing of the
 // strategy's exchange is taken on trust, only what it promises.
-//
-// Tolerance: a sum of k terms f·x computed in fp32 is off by at most (k+2)·2^-24·sum|f|·|x| in
-// norm, and a random pattern of signs exceeds 8 times the norm of what it is applied to with a
-// probability below 3e-14. So an alarm is no accident, and what it can miss is as small as
-// rounding.
 #pragma once
 
 #include <memory>
 
-#include "core/error.h"
 #include "strategies/strategy.h"
 
 namespace lockstep {
-
-// The first thing that does not hold, the same on all ranks: step, rank, parameters, and what was
-// expected and found.
-class AuditError : public Error {
- public:
-  using Error::Error;
-};
 
 // The same strategy, audited on all ranks of the crew (servers too), which use it in its place. A
 // step then also reads all numbers five times and sends a little under Purpose::control. update()

@@ -1,6 +1,10 @@
 #include "strategies/projection.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 
 #include "core/rng.h"
@@ -79,6 +83,28 @@ Projection project(Values values, Slice part, std::uint64_t seed) {
   project_blocks(data, first, last, key, sum);
   project_some(data, last * kBlock, part.end(), key, sum);
   return sum;
+}
+
+std::optional<std::string> mismatch(const Projection& found, std::span<const Term> mix,
+                                    std::size_t count) {
+  constexpr double kDeviations = 8, kRounding = 0x1p-24;  // of one fp32 operation
+  Projection expected;
+  double size = 0;
+  int terms = 0;
+  for (const Term& term : mix) {
+    if (term.factor == 0) continue;
+    for (int i = 0; i < kProjections; ++i) expected.along[i] += term.factor * term.of.along[i];
+    size += std::abs(term.factor) * std::sqrt(term.of.square);
+    ++terms;
+  }
+  // The second term: numbers too small for their own rounding to be relative.
+  const double tolerance =
+      kDeviations * (terms + 2) * kRounding * size + static_cast<double>(count) * FLT_MIN;
+  for (int i = 0; i < kProjections; ++i)
+    if (!(std::abs(found.along[i] - expected.along[i]) <= tolerance))
+      return fmt::format("projects to {:.9g} where the strategy promises {:.9g} (tolerance {:.2g})",
+                         found.along[i], expected.along[i], tolerance);
+  return {};
 }
 
 }  // namespace lockstep

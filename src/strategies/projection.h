@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 
 #include "core/values.h"
 
@@ -27,5 +30,18 @@ struct Projection {
 // parts add up to the whole. One pass, no memory; the same bits for the same numbers and part.
 // REQUIRES: not hollow.
 Projection project(Values, Slice part, std::uint64_t seed);
+
+// One vector of a mix.
+struct Term {
+  double factor;
+  Projection of;
+};
+// Is `found`, of `count` elements, that sum of fp32 vectors? Else says what it is and should be.
+// Tolerance: a sum of k terms f·x computed in fp32 is off by at most (k+2)·2^-24·sum|f|·|x| in
+// norm, and a random pattern of signs exceeds 8 times the norm of what it is applied to with a
+// probability below 3e-14. So an alarm is no accident, and what it can miss is as small as
+// rounding.
+std::optional<std::string> mismatch(const Projection& found, std::span<const Term> mix,
+                                    std::size_t count);
 
 }  // namespace lockstep

@@ -15,15 +15,15 @@ constexpr std::array<StrategyParameter, sizeof...(Rows)> rows(Rows... row) {
 
 #define PARAMETER(key, standard, description, alias) \
   StrategyParameter { key, standard, description, alias }
-#define STRATEGY(function, name, alias, exchange, description, ...) \
+#define STRATEGY(function, name, alias, exchange, pace, description, ...) \
   constexpr auto function##_parameters = rows(__VA_ARGS__);
 #include "strategies/strategies.def"
 #undef STRATEGY
 #undef PARAMETER
 
 constexpr StrategyRow kRows[] = {
-#define STRATEGY(function, name, alias, exchange, description, ...) \
-  {name, alias, Exchange::exchange, description, function##_parameters, function},
+#define STRATEGY(function, name, alias, exchange, pace, description, ...) \
+  {name, alias, Exchange::exchange, Pace::pace, description, function##_parameters, function},
 #include "strategies/strategies.def"
 #undef STRATEGY
 };
@@ -42,6 +42,9 @@ void check_crew(const StrategyRow& row, int workers, int servers, bool colocated
   if (colocated && servers > workers)
     throw UsageError(fmt::format("{} servers co-located with {} workers: at most one with each",
                                  servers, workers));
+  // A worker that computes can't answer: there the servers are ranks of their own on its host.
+  if (colocated && row.goes_apart())
+    throw InternalError(fmt::format("the servers of '{}' are ranks of their own", row.name));
 }
 
 StrategyMaker maker_of(std::string_view spec) {

@@ -24,15 +24,21 @@ struct StrategyParameter {
 // By what ranks exchange: the all-reduce that the crew names, servers, or their own messages.
 enum class Exchange { collective, servers, peers };
 
+// How workers keep pace: all take each step together; or each goes at its own, exchanges when it
+// comes to it, and goes on without those that are gone.
+enum class Pace { together, apart };
+
 struct StrategyRow {
   std::string_view name, alias;  // the alias may be empty
   Exchange exchange;
+  Pace pace;
   std::string_view description;
   std::span<const StrategyParameter> parameters;
   // Options has a value for each parameter. UsageError if one can't be.
   StrategyMaker (*maker)(const Options&);
 
   bool has_servers() const { return exchange == Exchange::servers; }
+  bool goes_apart() const { return pace == Pace::apart; }
 };
 
 std::span<const StrategyRow> strategies();

@@ -15,6 +15,8 @@
 
 #include "collectives/all_reduce.h"
 #include "core/replica.h"
+#include "strategies/contributions.h"
+#include "strategies/mix_audit.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -53,8 +55,18 @@ struct Flow {
   // this rank's optimiser does not step here.
   std::vector<double> gradients;
   // The weights this rank ends with, as factors of the weights that each rank (servers too) has
-  // right after its own optimiser's step, or had before where it takes none.
+  // right after its own optimiser's step, or had before where it takes none;
   std::vector<double> weights;
+  // and of those it had before the step, and of this rank's own memories() as they were then.
+  // Empty: none.
+  std::vector<double> before = {}, memory = {};
+};
+
+// Numbers that a strategy keeps beside the weights and the optimiser's state, one for each weight.
+struct Kept {
+  std::string name;      // in checkpoints
+  Values values;         // the strategy's, in place from begin() on; hollow where the weights are
+  bool a_model = false;  // a point where weights can be, else a difference of such points
 };
 
 class Strategy {
@@ -64,13 +76,16 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
   virtual ~Strategy() = default;
 
+  // On all ranks, before the first step: the weights are in place, the same on all ranks.
+  virtual void begin(Replica&) {}
   // On workers. In: replica.gradients() of this rank's own samples. Out: replica.weights() for the
   // next forward. Decides when, and with what, to apply_gradients().
   virtual void update(Replica&, const Step&) = 0;
   // During backward, from its hooks: this part of the gradients is final. Note it; never block,
   // never send.
   virtual void slice_ready(Slice) {}
-  // On dedicated servers: until every worker has had its steps from `first` up to `end`.
+  // On dedicated servers: until every worker has had its steps from `first` up to `end` (and, where
+  // ranks go apart, rests or is gone).
   virtual void serve(Replica&, const StepAt&, std::uint64_t /*first*/, std::uint64_t /*end*/) {}
 
   // Collective over workers: writes the model that this strategy defines (for evaluation and the
@@ -79,17 +94,48 @@ class Strategy {
   virtual void read_model(Replica&, Values model);
 
   // The flows of `rank` in that step, the one about to be taken or just taken, for `count`
-  // parameters. The parts lie side by side, cover all, and are the same for all ranks.
+  // parameters. The parts lie side by side, cover all, and are the same for all ranks. Where ranks
+  // go apart: none.
   virtual std::vector<Flow> flows(const Step&, int rank, std::size_t count) const = 0;
+  // The same of memories()[which], in the same parts: the optimiser does not step them, so without
+  // gradients.
+  virtual std::vector<Flow> flows_of_memory(std::size_t /*which*/, const Step&, int /*rank*/,
+                                            std::size_t /*count*/) const {
+    return {};
+  }
   // Bytes that `rank` sends in that step (for `shared`: reads from and writes to peers' memory).
+  // Where ranks go apart: 0, what they send depends on when they meet.
   virtual std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const = 0;
 
-  // What must survive in a checkpoint, as text; empty if nothing does.
+  // What must survive in a checkpoint: numbers, and text (empty if nothing does). Restored after
+  // begin(): first the numbers, in place, by the caller.
+  virtual std::vector<Kept> memories() { return {}; }
   virtual std::string state() const { return {}; }
   virtual void restore(const std::string& /*state*/) {}
 
+  // Of strategies whose ranks go apart (see Pace), on workers; none is collective but rest().
+  //
+  // After a worker's last step before all ranks meet. Returns when nothing of this rank's is under
+  // way and all workers rest or are gone: others may still need its answers. Then replicas hold
+  // what the run goes on with, and fetch_model() what it has come to.
+  virtual void rest(Replica&) {}
+  // What this worker's weights count for in the model, which is the workers' mean by these;
+  virtual double mass() const { return 1; }
+  // or the model is elsewhere: asks there, writes it and returns true.
+  virtual bool fetch_model(Values) { return false; }
+  // Seconds of update() in which this rank only waited for others, so far.
+  virtual double waited_s() const { return 0; }
+
+  // What was mixed into the numbers that this rank holds, so far.
+  const Contributions& contributions() const { return contributions_; }
+  // From now on every exchange between ranks that go apart is proved (see mix_audit.h). On all
+  // ranks or on none, before begin().
+  void audit_exchanges() { proof_ = MixAudit(crew_.rank); }
+
  protected:
   const Crew crew_;
+  Contributions contributions_;
+  MixAudit proof_;  // off unless audit_exchanges()
 };
 
 }  // namespace lockstep

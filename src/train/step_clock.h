@@ -75,7 +75,10 @@ class TimedReplica : public Replica {
       : inner_(inner), clock_(clock), steps_(steps) {}
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
+  using Replica::apply_gradients;
   void apply_gradients(std::uint64_t step, Slice part) override;
+  double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
+  void forget() override { inner_.forget(); }
 
  private:
   Replica& inner_;

@@ -45,6 +45,8 @@ class ToyReplica final : public Replica {
       g = std::numeric_limits<float>::quiet_NaN();
     }
   }
+  double learning_rate(std::uint64_t) const override { return rate_; }
+  void forget() override { std::ranges::fill(velocity_, 0.f); }
 
  private:
   Values at(std::size_t offset) {

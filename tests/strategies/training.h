@@ -104,6 +104,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
   ToyReplica replica(&metered, training.memory, training.count, Training::kRate, training.momentum);
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
     replica.weight_span()[i] = first_weight(training, i);
+  strategy->begin(replica);
 
   Record record;
   const auto step_at = [&](std::uint64_t t) {

@@ -1,0 +1,103 @@
+// A few steps of training in which every worker goes at its own pace, and all that happened: what
+// the tests of strategies that go apart look at. See training.h for samples and gradients.
+#pragma once
+
+#include "training.h"
+
+namespace lockstep::testing {
+
+struct ApartTraining {
+  MakeOnRank make;
+  int workers = 1, servers = 0;
+  std::size_t count = 23;
+  int steps = 20;
+  float rate = 0.25, momentum = 0;
+  Memory memory = Memory::plain;
+  bool audit = false;
+  std::vector<double> step_s;  // of each worker, in virtual time; empty: 0.1 each
+  int leaves = -1;             // this worker is gone, without a word, before its sixth step
+  // Of worker w in step t; empty: as training.h has it, of four samples.
+  std::function<void(int w, int t, std::span<const float> weights, std::span<float> out)> gradient;
+
+  int ranks() const { return workers + servers; }
+};
+
+struct ApartRecord {
+  std::vector<Floats> after;  // the weights after each of a worker's updates
+  Floats rested;              // after rest(), or serve()
+  Floats model;               // what fetch_model() gave after rest(); empty where it gives none
+  double mass = 0;
+  Contributions contributions;
+  Traffic exchanged;  // as gradients and weights, on the main lane
+  double waited_s = 0, trained_s = 0;
+  bool left = false;
+};
+using ApartOutcome = std::vector<ApartRecord>;
+
+inline void compute_gradient(const ApartTraining& training, int me, int t, ToyReplica& replica) {
+  if (training.gradient)
+    return training.gradient(me, t, replica.weight_span(), replica.gradient_span());
+  Training samples;
+  samples.workers = training.workers;
+  samples.samples = even_samples(training.workers);
+  gradient_of(samples, {{me}}, t, replica.weight_span(), replica.gradient_span());
+}
+
+inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
+  Ledger ledger(outer.size());
+  Metered metered(outer.peers, ledger);
+  Rank rank{metered, outer.clock, outer.background, outer.lock, outer.seed};
+  const Crew crew{rank, training.workers, training.servers, false, all_reduce_named("ring")};
+  const auto strategy = training.make(crew);
+  if (training.audit) strategy->audit_exchanges();
+  ToyReplica replica(&metered, training.memory, training.count, training.rate, training.momentum);
+  for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
+    replica.weight_span()[i] = static_cast<float>(i % 7);
+  strategy->begin(replica);
+
+  ApartRecord record;
+  const std::vector<std::size_t> samples = even_samples(training.workers);
+  const auto step_at = [&](std::uint64_t t) { return Step{t, static_cast<int>(t / 10), samples}; };
+  const int me = rank.rank();
+  const double start = rank.clock.now();
+  if (crew.works()) {
+    for (int t = 0; t < training.steps; ++t) {
+      if (t == 5 && me == training.leaves) {
+        record.left = true;
+        return record;
+      }
+      rank.clock.charge(training.step_s.empty() ? 0.1 : training.step_s[me]);
+      if (training.memory != Memory::hollow) compute_gradient(training, me, t, replica);
+      strategy->update(replica, step_at(t));
+      record.after.push_back(copy_of(replica.weight_span()));
+    }
+    record.trained_s = rank.clock.now() - start;
+    strategy->rest(replica);
+    Floats model(replica.weight_span().size());
+    const Values into = training.memory == Memory::hollow
+                            ? Values::hollow(training.count, Type::fp32)
+                            : Values(model.data(), training.count, Type::fp32);
+    if (strategy->fetch_model(into)) record.model = model;
+  } else {
+    strategy->serve(replica, step_at, 0, training.steps);
+  }
+  record.rested = copy_of(replica.weight_span());
+  record.mass = strategy->mass();
+  record.contributions = strategy->contributions();
+  record.waited_s = strategy->waited_s();
+  for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
+    record.exchanged += total_of(ledger, purpose);
+  return record;
+}
+
+// On all ranks of a world; a process can run only one simulation.
+inline ApartOutcome run_apart(const World& world, const ApartTraining& training,
+                              const FabricOptions& options = {}) {
+  ApartOutcome outcome(training.ranks());
+  world.run(
+      training.ranks(), [&](Rank& rank) { outcome[rank.rank()] = train_apart(training, rank); },
+      options);
+  return outcome;
+}
+
+}  // namespace lockstep::testing
