@@ -139,7 +139,7 @@ class Training {
     options.stopped = [&] { return interrupt.requested(); };
     try {
       const WorkerOutcome outcome = run_ranks(options);
-      if (start_ && start_->rank != 0) return 0;
+      if (!outcome.leads) return 0;
       folder.write_result(summary(experiment_.config, outcome.result));
       write_profile(experiment_.config, outcome.profile);
       return 0;
@@ -233,7 +233,7 @@ int TrainWorkerCommand::run() const {
   options.watcher = &watcher;
   options.folder = &folder;
   const WorkerOutcome outcome = train_as_rank(*start, experiment, options);
-  if (start->rank != 0) return 0;
+  if (!outcome.leads) return 0;
   folder.write_result(summary(experiment.config, outcome.result));
   write_profile(experiment.config, outcome.profile);
   return 0;

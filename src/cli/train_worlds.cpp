@@ -47,7 +47,7 @@ WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions option
   run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
     const Sleep sleep = [&](double seconds) { rank.clock.charge(seconds); };
     WorkerOutcome mine = train_under(rank, experiment, options, sleep);
-    if (rank.rank() == 0) outcome = std::move(mine);
+    if (mine.leads) outcome = std::move(mine);
   });
   return outcome;
 }
@@ -63,7 +63,7 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
       experiment.config.ranks(),
       [&](Rank& rank) {
         WorkerOutcome mine = train_under(rank, experiment, options, sleep_for);
-        if (rank.rank() == 0) outcome = std::move(mine);
+        if (mine.leads) outcome = std::move(mine);
       },
       fabric);
   return outcome;

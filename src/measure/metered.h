@@ -4,6 +4,7 @@
 // is being cancelled is not counted.
 #pragma once
 
+#include <mutex>
 #include <unordered_map>
 
 #include "measure/ledger.h"
@@ -13,8 +14,10 @@ namespace lockstep {
 
 class Metered : public Decorator {
  public:
-  // The ledger has a line for each rank of `inner`, outlives this, and belongs to the same thread.
-  Metered(Transport& inner, Ledger& ledger) : Decorator(inner), ledger_(ledger) {}
+  // The ledger has a line for each rank of `inner`, outlives this, and belongs to the same thread,
+  // or is only touched under `guard`.
+  Metered(Transport& inner, Ledger& ledger, std::mutex* guard = nullptr)
+      : Decorator(inner), ledger_(ledger), guard_(guard) {}
 
   [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
   [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
@@ -33,7 +36,12 @@ class Metered : public Decorator {
   void ended(Request, const Arrival&);
   std::unique_ptr<WindowView> view_of(Window&) override;
 
+  std::unique_lock<std::mutex> guarded() const {
+    return guard_ ? std::unique_lock(*guard_) : std::unique_lock<std::mutex>();
+  }
+
   Ledger& ledger_;
+  std::mutex* const guard_;
   std::unordered_map<std::uint64_t, Open> open_;
 };
 

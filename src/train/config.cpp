@@ -5,6 +5,7 @@
 #include "collectives/all_reduce.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "strategies/registry.h"
 
 namespace lockstep {
 namespace {
@@ -75,6 +76,10 @@ TrainConfig config_from(const nlohmann::json& json, TrainConfig base) {
   for (const auto& [name, value] : json.items())
     if (std::ranges::find(names, name) == names.end()) throw_unknown("setting", name, names);
   return base;
+}
+
+bool TrainConfig::servers_within_workers() const {
+  return server_placement == "colocated" && !strategy_named(strategy).goes_apart();
 }
 
 }  // namespace lockstep

@@ -54,7 +54,10 @@ struct TrainConfig {
   // Where data sets are kept; from the environment, which only cli/ reads.
   std::string cache;
 
-  int ranks() const { return workers + (server_placement == "dedicated" ? servers : 0); }
+  // Are servers parts of workers? Co-located ones are, unless workers go apart: who computes can't
+  // answer, so there each is a rank of its own, on the host of its worker.
+  bool servers_within_workers() const;
+  int ranks() const { return workers + (servers_within_workers() ? 0 : servers); }
   bool operator==(const TrainConfig&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "train/files.h"
 #include "train/gather.h"
@@ -13,18 +14,17 @@ std::span<float> floats(Values values) {
   return {reinterpret_cast<float*>(values.bytes().data), values.count()};
 }
 
-// While it lives, the learner's weights and statistics are those of the strategy's model.
+// While it lives, the learner's weights and statistics are the model's. Peers may map the memory,
+// but nobody reads it between steps.
 class AsModel {
  public:
-  AsModel(Transport& workers, Strategy& strategy, Learner& learner)
+  AsModel(Learner& learner, const Model& model)
       : learner_(learner),
         weights_(floats(learner.replica().weights())),
-        own_(weights_.size()),
+        own_(weights_.begin(), weights_.end()),
         statistics_(learner.statistics()) {
-    strategy.read_model(learner.replica(), Values(own_.data(), own_.size(), Type::fp32));
-    // Swapped rather than copied: peers may map the memory, but nobody reads it between steps.
-    std::ranges::swap_ranges(own_, weights_);
-    if (!statistics_.empty()) learner.set_statistics(mean_over(workers, statistics_));
+    std::ranges::copy(model.weights, weights_.begin());
+    if (!model.statistics.empty()) learner.set_statistics(model.statistics);
   }
   ~AsModel() {
     std::ranges::copy(own_, weights_.begin());
@@ -32,59 +32,69 @@ class AsModel {
   }
   AsModel(const AsModel&) = delete;
 
-  // How far this worker's own weights are from the model, squared.
-  double distance() const {
-    double sum = 0;
-    for (std::size_t i = 0; i < own_.size(); ++i) {
-      const double d = double(own_[i]) - double(weights_[i]);
-      sum += d * d;
-    }
-    return sum;
-  }
-
  private:
-  static std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine) {
-    std::vector<double> sums(mine.begin(), mine.end());
-    sum_over_ranks(workers, sums);
-    std::vector<float> mean;
-    for (const double sum : sums) mean.push_back(static_cast<float>(sum / workers.size()));
-    return mean;
-  }
-
   Learner& learner_;
   std::span<float> weights_;
   std::vector<float> own_;
   std::vector<float> statistics_;
 };
 
+// How far `own` is from the model, squared.
+double distance(std::span<const float> own, const std::vector<float>& model) {
+  double sum = 0;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double d = double(own[i]) - double(model[i]);
+    sum += d * d;
+  }
+  return sum;
+}
+
 }  // namespace
 
-void evaluate(Transport& workers, Strategy& strategy, Learner& learner,
-              const Experiment& experiment, Score& score) {
-  const AsModel model(workers, strategy, learner);
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine) {
+  std::vector<double> sums(mine.begin(), mine.end());
+  sum_over_ranks(workers, sums);
+  std::vector<float> mean;
+  for (const double sum : sums) mean.push_back(static_cast<float>(sum / workers.size()));
+  return mean;
+}
+
+Model model_of(Transport& workers, Strategy& strategy, Learner& learner) {
+  Model model{std::vector<float>(learner.replica().weights().count()), learner.statistics()};
+  strategy.read_model(learner.replica(),
+                      Values(model.weights.data(), model.weights.size(), Type::fp32));
+  if (!model.statistics.empty()) model.statistics = mean_over(workers, model.statistics);
+  return model;
+}
+
+void evaluate(Transport& workers, Learner& learner, const Experiment& experiment,
+              const Model& model, std::span<const float> own, Score& score) {
+  const double apart = distance(own, model.weights);
+  const AsModel as_model(learner, model);
   const std::size_t classes = experiment.data.test->classes();
   const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
   const Tally tally = learner.tally(mine);
   std::vector<double> sums = tally.correct;
   sums.insert(sums.end(), tally.samples.begin(), tally.samples.end());
+  sums.insert(sums.end(), tally.answers.begin(), tally.answers.end());
   sums.push_back(tally.loss_sum);
-  sums.push_back(model.distance());
+  sums.push_back(apart);
   sum_over_ranks(workers, sums);
-  double correct = 0, samples = 0;
-  for (std::size_t c = 0; c < classes; ++c) {
-    correct += sums[c];
-    samples += sums[classes + c];
-    score.by_class.push_back(sums[classes + c] > 0 ? sums[c] / sums[classes + c] : 0);
+  const std::span<const double> correct(sums.data(), classes), samples(&sums[classes], classes),
+      answers(&sums[2 * classes], classes);
+  for (std::size_t c = 0; c < classes; ++c)
+    score.by_class.push_back(samples[c] > 0 ? correct[c] / samples[c] : 0);
+  const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
+  if (all > 0) {
+    score.accuracy = std::accumulate(correct.begin(), correct.end(), 0.0) / all;
+    score.loss = sums[3 * classes] / all;
+    score.most_predicted = *std::ranges::max_element(answers) / all;
   }
-  score.accuracy = samples > 0 ? correct / samples : 0;
-  score.loss = samples > 0 ? sums[2 * classes] / samples : 0;
-  score.consensus_distance = sums[2 * classes + 1] / workers.size();
+  score.consensus_distance = sums[3 * classes + 1] / workers.size();
 }
 
-std::string save_model(Transport& workers, Strategy& strategy, Learner& learner,
-                       const std::string& path) {
-  const AsModel model(workers, strategy, learner);
-  if (workers.rank() != 0) return {};
+std::string save_model(Learner& learner, const Model& model, const std::string& path) {
+  const AsModel as_model(learner, model);
   if (!path.empty()) learner.save_model(path);
   return checksum(learner.replica().weights().bytes());
 }

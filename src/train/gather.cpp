@@ -50,16 +50,21 @@ void sum_over_ranks(Transport& peers, std::vector<double>& numbers) {
 }
 
 std::vector<std::vector<double>> rows_at_first(Transport& peers, const std::vector<double>& mine) {
-  const std::size_t bytes = mine.size() * sizeof(double);
+  std::uint64_t length = mine.size();
   if (peers.rank() != 0) {
-    peers.wait(peers.send(0, kRow, {mine.data(), bytes}));
+    const Request first = peers.send(0, kLength, bytes_of(length));
+    const Request second = peers.send(0, kRow, {mine.data(), mine.size() * sizeof(double)});
+    peers.wait(first);
+    peers.wait(second);
     return {};
   }
-  std::vector<std::vector<double>> rows(peers.size(), mine);
-  std::vector<Request> open;
-  for (int r = 1; r < peers.size(); ++r)
-    open.push_back(peers.recv(r, kRow, {reinterpret_cast<std::byte*>(rows[r].data()), bytes}));
-  for (const Request& request : open) peers.wait(request);
+  std::vector<std::vector<double>> rows{mine};
+  for (int r = 1; r < peers.size(); ++r) {
+    peers.wait(peers.recv(r, kLength, bytes_of(length)));
+    std::vector<double>& row = rows.emplace_back(length);
+    peers.wait(peers.recv(r, kRow,
+                          {reinterpret_cast<std::byte*>(row.data()), row.size() * sizeof(double)}));
+  }
   return rows;
 }
 

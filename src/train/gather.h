@@ -14,8 +14,7 @@ std::vector<std::string> gather_texts(Transport&, const std::string& mine);
 std::string text_of_first(Transport&, const std::string& mine);
 // Collective. The sum over all ranks, element by element and the same on all of them, in place.
 void sum_over_ranks(Transport&, std::vector<double>&);
-// Collective. Rank r's numbers in row r, on rank 0; nothing on the others. REQUIRES: as many on
-// every rank.
+// Collective. Rank r's numbers in row r, on rank 0; nothing on the others.
 std::vector<std::vector<double>> rows_at_first(Transport&, const std::vector<double>& mine);
 // Collective. Rank r's numbers in row r, on every rank. REQUIRES: as many on every rank.
 std::vector<std::vector<double>> all_rows(Transport&, const std::vector<double>& mine);

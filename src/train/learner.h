@@ -25,6 +25,7 @@ class BadGradient : public Error {
 // How part of the test set was answered.
 struct Tally {
   std::vector<double> correct, samples;  // by class
+  std::vector<double> answers;           // by class: how often it was the answer
   double loss_sum = 0;
 };
 

@@ -2,21 +2,28 @@
 
 namespace lockstep {
 
-Traffic Moved::by_strategy() const {
-  Traffic moved = total_of(ledger_, Purpose::gradients);
-  return moved += total_of(ledger_, Purpose::weights);
+Ledger Moved::all() const {
+  Ledger all = ledger_;
+  if (background_) all += background_->ledger();
+  return all;
+}
+
+Traffic Moved::by_strategy(const Ledger& ledger) {
+  Traffic moved = total_of(ledger, Purpose::gradients);
+  return moved += total_of(ledger, Purpose::weights);
 }
 
 Traffic Moved::exchanged() const {
-  Traffic moved = by_strategy();
+  Traffic moved = by_strategy(all());
   if (moved.messages_sent + moved.messages_received == 0)
     moved.bytes_sent = moved.bytes_received = moved.bytes_sent + moved.bytes_received;
   return moved += exchanged_before_;
 }
 
 Traffic Moved::other() const {
-  Traffic rest = total(ledger_);
-  rest -= by_strategy();
+  const Ledger ledger = all();
+  Traffic rest = total(ledger);
+  rest -= by_strategy(ledger);
   return rest += other_before_;
 }
 

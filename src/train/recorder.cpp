@@ -23,11 +23,13 @@ constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 
 }  // namespace
 
-Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved)
+Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved,
+                   bool apart)
     : rank_(rank),
       experiment_(experiment),
       clock_(clock),
       moved_(moved),
+      apart_(apart),
       window_(step_window(experiment.config.timeline)),
       waited_(rank.size()),
       waited_since_score_(rank.size()) {}
@@ -93,8 +95,8 @@ void Recorder::stepped(std::uint64_t taken) {
   taken_ = taken;
   if (sampler_ && sampler_->due()) sampler_->post(progress());
   // A simulation that dies can be had again, and its ranks would be charged for meeting.
-  if (experiment_.simulation || !window_.has(taken)) return;
-  if (std::has_single_bit(taken) || taken % kSettleSteps == 0) settle();
+  if (experiment_.simulation || apart_ || !window_.has(taken)) return;
+  if (std::has_single_bit(taken) || taken % kSettleSteps == 0) settle(rank_.peers);
 }
 
 void Recorder::evaluated(double start, double end, std::uint64_t taken) {
@@ -108,9 +110,10 @@ LaneEvent Recorder::since_start(LaneEvent event) const {
   return event;
 }
 
-// For each step how long this rank waited and, if it is shown, its stamps; then evaluations.
+// How many steps; for each how long this rank waited and, if it is shown, its stamps; then
+// evaluations.
 std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const {
-  std::vector<double> row;
+  std::vector<double> row{static_cast<double>(steps.size())};
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const TimedStep& s = steps[i];
     row.push_back(s.wait_s);
@@ -122,41 +125,49 @@ std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const 
   return row;
 }
 
-void Recorder::settle() {
-  if (taken_ == settled_ && evaluated_.empty()) return;
+void Recorder::settle(Transport& present) {
+  if (!apart_ && taken_ == settled_ && evaluated_.empty()) return;
   std::vector<TimedStep> mine;
-  if (taken_ > settled_) mine = clock_.settle(rank_.peers);
-  const auto rows = rows_at_first(rank_.peers, row_of(mine));
-  if (rank_.rank() == 0) take_in(mine, rows);
-  settled_ += mine.size();
+  if (taken_ > settled_) mine = apart_ ? clock_.settle() : clock_.settle(present);
+  const auto rows = rows_at_first(present, row_of(mine));
+  if (present.rank() == 0) take_in(present, mine, rows);
+  settled_ = taken_;
   evaluated_.clear();
 }
 
-void Recorder::take_in(const std::vector<TimedStep>& mine,
+std::vector<double> Recorder::take_row(int rank, const std::vector<double>& row) {
+  std::size_t at = 0;
+  const auto next = [&] { return row[at++]; };
+  std::vector<double> waits(static_cast<std::size_t>(next()));
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    TimedStep step;
+    step.wait_s = waits[i] = next();
+    const std::uint64_t number = settled_ + i + 1;
+    if (!window_.has(number)) continue;
+    for (double* field :
+         {&step.start, &step.ready, &step.end, &step.optimiser_at, &step.optimiser_s})
+      *field = next();
+    if (timeline_)
+      for (LaneEvent event : lanes_of(step)) timeline_->add(rank, number, since_start(event));
+  }
+  for (const Evaluated& e : evaluated_) {
+    const double start = next(), end = next();
+    if (timeline_ && end > start)
+      timeline_->add(rank, e.step, since_start({Lane::evaluate, start, end}));
+  }
+  return waits;
+}
+
+void Recorder::take_in(Transport& present, const std::vector<TimedStep>& mine,
                        const std::vector<std::vector<double>>& rows) {
   std::vector<double> waited(mine.size());
-  for (int r = 0; r < rank_.size(); ++r) {
-    std::size_t at = 0;
-    const auto next = [&] { return rows[r][at++]; };
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      TimedStep step;
-      step.wait_s = next();
-      if (r < experiment_.config.workers) waited[i] += step.wait_s;
-      const std::uint64_t number = settled_ + i + 1;
-      if (!window_.has(number)) continue;
-      for (double* field :
-           {&step.start, &step.ready, &step.end, &step.optimiser_at, &step.optimiser_s})
-        *field = next();
-      if (timeline_)
-        for (LaneEvent event : lanes_of(step)) timeline_->add(r, number, since_start(event));
-    }
-    for (const Evaluated& e : evaluated_) {
-      const double start = next(), end = next();
-      if (timeline_ && end > start)
-        timeline_->add(r, e.step, since_start({Lane::evaluate, start, end}));
-    }
+  for (int r = 0; r < present.size(); ++r) {
+    const int rank = present.job_rank(r);
+    const std::vector<double> waits = take_row(rank, rows[r]);
+    if (apart_ || rank >= experiment_.config.workers) continue;
+    for (std::size_t i = 0; i < mine.size(); ++i) waited[i] += waits[i];
   }
-  for (std::size_t i = 0; i < mine.size(); ++i) {
+  for (std::size_t i = 0; i < mine.size() && !apart_; ++i) {
     waited_.add(mine[i].last, waited[i]);
     waited_since_score_.add(mine[i].last, waited[i]);
   }
@@ -182,8 +193,8 @@ void Recorder::scored(Score& score, std::uint64_t samples) {
   waited_since_score_ = WaitedFor(rank_.size());
 }
 
-void Recorder::finish() {
-  settle();
+void Recorder::finish(Transport& present) {
+  settle(present);
   if (!sampler_) return;
   sampler_->post(progress());
   sampler_->finish();

@@ -20,8 +20,9 @@ namespace lockstep {
 
 class Recorder {
  public:
-  // All outlive this.
-  Recorder(Rank&, const Experiment&, StepClock&, const Moved&);
+  // All outlive this. `apart`: ranks keep no common pace, so nothing here is collective before the
+  // end.
+  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, bool apart);
 
   // Where a resumed run was.
   struct Resumed {
@@ -36,15 +37,16 @@ class Recorder {
   // After each step. Collective from time to time, when stamps are brought together so that a crash
   // can't take much of the timeline along.
   void stepped(std::uint64_t taken);
-  // Collective: divides the time of the steps since the last call (see StepClock).
-  void settle();
+  // Collective over `present`, as all below that take it: divides the time of the steps since the
+  // last call (see StepClock).
+  void settle(Transport& present);
   // An evaluation, on this rank's clock, after so many steps.
   void evaluated(double start, double end, std::uint64_t taken);
   // Rank 0's: completes the score with who was waited for since the last one, and tells TensorBoard
   // of it. `samples`: trained on so far, by all workers.
   void scored(Score&, std::uint64_t samples);
-  // Collective, at the end of the run: all files are complete.
-  void finish();
+  // At the end of the run: all files are complete.
+  void finish(Transport& present);
 
   double elapsed_s() const;                                // since the run's start
   const WaitedFor& waited_for() const { return waited_; }  // rank 0's, settled steps
@@ -65,13 +67,18 @@ class Recorder {
   std::unique_ptr<Sampler> open_sampler(const std::string& path, bool own_process) const;
   RankProgress progress() const;
   std::vector<double> row_of(const std::vector<TimedStep>&) const;
-  void take_in(const std::vector<TimedStep>& mine, const std::vector<std::vector<double>>& rows);
+  void take_in(Transport& present, const std::vector<TimedStep>& mine,
+               const std::vector<std::vector<double>>& rows);
+  // The steps and evaluations of a rank's row, into the timeline; returns how long it waited in
+  // each.
+  std::vector<double> take_row(int rank, const std::vector<double>& row);
   LaneEvent since_start(LaneEvent) const;
 
   Rank& rank_;
   const Experiment& experiment_;
   StepClock& clock_;
   const Moved& moved_;
+  const bool apart_;
   const StepWindow window_;
   double origin_s_ = 0;  // the run's start on rank 0's clock
   std::uint64_t taken_ = 0, settled_ = 0;

@@ -10,6 +10,25 @@ using Json = nlohmann::ordered_json;
 
 Json or_null(bool there, Json value) { return there ? std::move(value) : Json(nullptr); }
 
+// Who steps together starts each step with what the last one left.
+Json staleness_of(const TrainResult& result) {
+  std::vector<std::uint64_t> histogram;
+  for (const Json& rank : result.ranks) {
+    const auto counts = rank["contributions"]["staleness"].get<std::vector<std::uint64_t>>();
+    if (counts.size() > histogram.size()) histogram.resize(counts.size());
+    for (std::size_t s = 0; s < counts.size(); ++s) histogram[s] += counts[s];
+  }
+  if (histogram.empty()) histogram = {result.steps};
+  double count = 0, sum = 0;
+  for (std::size_t s = 0; s < histogram.size(); ++s) {
+    count += static_cast<double>(histogram[s]);
+    sum += static_cast<double>(s * histogram[s]);
+  }
+  return {{"max", histogram.size() - 1},
+          {"mean", count > 0 ? sum / count : 0},
+          {"histogram", histogram}};
+}
+
 }  // namespace
 
 Json to_json(const RankReport& r) {
@@ -19,6 +38,7 @@ Json to_json(const RankReport& r) {
   return {{"rank", r.rank},
           {"role", r.works ? "worker" : "server"},
           {"host", r.host},
+          {"samples", or_null(r.works, r.samples)},
           {"samples_per_second", or_null(r.works, per_second(static_cast<double>(r.samples)))},
           {"cpu_percent", used(&Usage::cpu_percent)},
           {"peak_rss_bytes", used(&Usage::peak_rss_bytes)},
@@ -34,7 +54,22 @@ Json to_json(const RankReport& r) {
           {"compute_seconds", r.spent.compute_s},
           {"communicate_seconds", r.spent.communicate_s},
           {"hidden_seconds", 0.0},
-          {"wait_seconds", r.spent.wait_s}};
+          {"wait_seconds", r.spent.wait_s},
+          {"contributions",
+           {{"count", r.contributions.count},
+            {"weight_by_worker", r.contributions.weight},
+            {"staleness", r.contributions.staleness}}}};
+}
+
+void TrainResult::go_by_ranks() {
+  double all = 0, rate = 0;
+  for (const Json& rank : ranks) {
+    if (rank["role"] != "worker") continue;
+    all += rank["samples"].get<double>();
+    rate += rank["samples_per_second"].get<double>();
+  }
+  samples = static_cast<std::uint64_t>(all);
+  samples_per_second = rate;
 }
 
 Json to_json(const Score& s) {
@@ -47,6 +82,7 @@ Json to_json(const Score& s) {
           {"consensus_distance", s.consensus_distance},
           {"bytes_sent", s.bytes},
           {"accuracy_by_class", s.by_class},
+          {"most_predicted_share", s.most_predicted},
           {"waited_for", s.waited_for ? Json(*s.waited_for) : Json(nullptr)}};
 }
 
@@ -61,6 +97,7 @@ Score score_from_json(const nlohmann::json& json) {
           json.at("consensus_distance"),
           json.at("bytes_sent"),
           json.at("accuracy_by_class"),
+          json.at("most_predicted_share"),
           waited_for.is_null() ? std::nullopt : std::optional<int>(waited_for)};
 }
 
@@ -84,40 +121,43 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
                                     rank["wait_seconds"].get<double>());
   const auto steps = static_cast<double>(result.steps),
              samples = static_cast<double>(result.samples);
-  return {{"schema_version", 1},
-          {"status", result.status},
-          {"reason", or_null(!result.reason.empty(), result.reason)},
-          {"strategy", config.strategy},
-          {"collective", or_null(!result.collective.empty(), result.collective)},
-          {"model", config.model},
-          {"data", result.data},
-          {"workers", config.workers},
-          {"servers", config.servers},
-          {"seed", config.seed},
-          {"simulated", result.simulated},
-          {"oversubscribed", result.oversubscribed},
-          {"metric", "accuracy"},
-          {"score", last ? Json(last->accuracy) : Json(nullptr)},
-          {"score_by_epoch", by_epoch},
-          {"score_by_class", last ? Json(last->by_class) : Json(nullptr)},
-          {"seconds_by_epoch", result.seconds_by_epoch},
-          {"train_seconds", train_s},
-          {"split_seconds", result.split_s},
-          {"samples_per_second", or_null(train_s > 0, samples / train_s)},
-          {"target_seconds", target ? Json(target->training_s) : Json(nullptr)},
-          {"target_steps", target ? Json(target->steps) : Json(nullptr)},
-          {"target_bytes", target ? Json(target->bytes) : Json(nullptr)},
-          {"steps", result.steps},
-          {"effective_batch", or_null(steps > 0, samples / steps)},
-          {"compute_deviation_seconds",
-           or_null(steps > 0 && config.workers > 1, std::sqrt(result.compute_variance_s2 / steps))},
-          {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
-          // Every strategy there is so far starts each step with what the last one left.
-          {"staleness", {{"max", 0}, {"mean", 0.0}, {"histogram", {result.steps}}}},
-          {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
-          {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
-          {"damaged_files", result.damaged},
-          {"workers_detail", result.ranks}};
+  return {
+      {"schema_version", 1},
+      {"status", result.status},
+      {"reason", or_null(!result.reason.empty(), result.reason)},
+      {"strategy", config.strategy},
+      {"collective", or_null(!result.collective.empty(), result.collective)},
+      {"model", config.model},
+      {"data", result.data},
+      {"workers", config.workers},
+      {"servers", config.servers},
+      {"seed", config.seed},
+      {"simulated", result.simulated},
+      {"oversubscribed", result.oversubscribed},
+      {"metric", "accuracy"},
+      {"score", last ? Json(last->accuracy) : Json(nullptr)},
+      {"score_by_epoch", by_epoch},
+      {"score_by_class", last ? Json(last->by_class) : Json(nullptr)},
+      {"seconds_by_epoch", result.seconds_by_epoch},
+      {"train_seconds", train_s},
+      {"split_seconds", result.split_s},
+      {"samples_per_second", result.samples_per_second ? Json(*result.samples_per_second)
+                                                       : or_null(train_s > 0, samples / train_s)},
+      {"target_seconds", target ? Json(target->training_s) : Json(nullptr)},
+      {"target_steps", target ? Json(target->steps) : Json(nullptr)},
+      {"target_bytes", target ? Json(target->bytes) : Json(nullptr)},
+      {"steps", result.steps},
+      {"effective_batch", or_null(steps > 0, samples / steps)},
+      {"compute_deviation_seconds",
+       or_null(steps > 0 && config.workers > 1, std::sqrt(result.compute_variance_s2 / steps))},
+      {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
+      {"most_predicted_share", last ? Json(last->most_predicted) : Json(nullptr)},
+      {"staleness", staleness_of(result)},
+      {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
+      {"lost", result.lost},
+      {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
+      {"damaged_files", result.damaged},
+      {"workers_detail", result.ranks}};
 }
 
 }  // namespace lockstep

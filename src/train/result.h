@@ -11,6 +11,7 @@
 #include "measure/ledger.h"
 #include "measure/sampler.h"
 #include "measure/usage.h"
+#include "strategies/contributions.h"
 #include "train/config.h"
 #include "train/step_clock.h"
 
@@ -28,6 +29,7 @@ struct RankReport {
   std::uint64_t bytes_other = 0;
   std::optional<Usage> usage;        // none in simulation
   std::optional<MemoryPeaks> peaks;  // as sampled
+  Contributions contributions;       // to the numbers it holds; none where all step together
 };
 nlohmann::ordered_json to_json(const RankReport&);
 
@@ -42,6 +44,7 @@ struct Score {
   double consensus_distance = 0;
   std::uint64_t bytes = 0;  // sent by all ranks so far, by the strategy
   std::vector<double> by_class;
+  double most_predicted = 0;      // the share of the class that is predicted most
   std::optional<int> waited_for;  // the rank that stood out since the last score, if one did
 };
 nlohmann::ordered_json to_json(const Score&);
@@ -53,6 +56,8 @@ struct TrainResult {
   std::string data;                     // what was really used
   bool simulated = false, oversubscribed = false;
   std::uint64_t steps = 0, samples = 0;
+  std::optional<double> samples_per_second;  // if not all samples over all the time
+  std::vector<int> lost;                     // ranks that died; the others went on
   double split_s = 0;
   double compute_variance_s2 = 0;  // see Spent
   std::string model_sha256;        // of the final weights
@@ -61,6 +66,10 @@ struct TrainResult {
   std::vector<nlohmann::ordered_json> ranks;  // RankReports, and how each was waited for
   std::optional<int> straggler;               // the rank that stood out, if one did
   std::set<std::string> damaged;              // files of the data, and why; others stood in
+
+  // Where workers went apart: samples are those of `ranks`, and their rates add up, each over the
+  // time it trained itself.
+  void go_by_ranks();
 };
 
 // The first score that reaches the target, or null.

@@ -61,6 +61,14 @@ std::vector<TimedStep> StepClock::settle(Transport& peers) {
   return std::exchange(open_, {});
 }
 
+std::vector<TimedStep> StepClock::settle() {
+  for (TimedStep& step : open_) {
+    step.wait_s = std::clamp(step.wait_s, 0.0, std::max(0.0, step.exchange_s()));
+    spent_ += {step.compute_s(), step.exchange_s() - step.wait_s, step.wait_s, 0};
+  }
+  return std::exchange(open_, {});
+}
+
 void StepClock::restore(double training_s, const Spent& spent) {
   training_s_ = training_s;
   spent_ = spent;

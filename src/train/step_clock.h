@@ -45,6 +45,9 @@ class StepClock {
   void ready();
   void end();
   void optimised(double since, double until);
+  // Of the step that goes on, so long this rank only waited: for ranks that go apart, which can't
+  // see it from each other's stamps.
+  void waited(double seconds) { now_.wait_s += seconds; }
   double last_optimiser_s() const { return now_.optimiser_s; }  // of the step that ended last
   // A time of this rank's clock on rank 0's.
   double at_first(double time_s) const { return time_s - ahead_s_; }
@@ -54,6 +57,8 @@ class StepClock {
   // Collective over all ranks, which have timed the same steps: divides the time of the steps since
   // the last call, and returns them, this rank's.
   std::vector<TimedStep> settle(Transport&);
+  // The same by this rank alone, from what it was told it waited.
+  std::vector<TimedStep> settle();
   const Spent& spent() const { return spent_; }
   // For resuming.
   void restore(double training_s, const Spent& spent);

@@ -75,7 +75,8 @@ class TorchLearner final : public Learner {
 
   Tally tally(Slice part) override {
     const Dataset& set = *experiment_.data.test;
-    Tally tally{std::vector<double>(set.classes()), std::vector<double>(set.classes())};
+    const std::vector<double> none(set.classes());
+    Tally tally{none, none, none};
     Loader loader(
         set, [&](std::uint64_t i) { return test_picks(part, i); },
         (part.count + kTestBatch - 1) / kTestBatch, experiment_.readers.get());
@@ -150,6 +151,7 @@ class TorchLearner final : public Learner {
     const auto* truth = batch.y.data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < samples; ++i) {
       tally.samples[truth[i]] += 1;
+      tally.answers[answer[i]] += 1;
       if (answer[i] == truth[i]) tally.correct[truth[i]] += 1;
     }
   }

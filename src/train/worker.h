@@ -29,8 +29,9 @@ struct WorkerOptions {
 };
 
 struct WorkerOutcome {
-  TrainResult result;  // whole on rank 0 only
+  TrainResult result;  // whole on one rank only: rank 0, or the lowest that is left
   Profile profile;     // of this rank
+  bool leads = true;   // is this the one?
 };
 
 // Collective over all ranks of the run. Errors: TransportError, AuditError, BadGradient, Stopped;

@@ -36,7 +36,7 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   if (world != "simulated") options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
   const Body body = [&](Rank& rank) {
     WorkerOutcome mine = train(rank, experiment, options);
-    if (rank.rank() == 0) outcome = std::move(mine);
+    if (mine.leads) outcome = std::move(mine);
   };
   FabricOptions fabric;
   fabric.seed = config.seed;

@@ -1,0 +1,41 @@
+#include "train/apart.h"
+
+#include "train/session.h"
+#include "train/snapshots.h"
+
+namespace lockstep {
+namespace {
+
+// The steps up to which ranks go apart before they meet.
+std::uint64_t next_meeting(const Session& session, std::uint64_t first) {
+  std::uint64_t end = first + 1;
+  while (end < session.experiment.steps && !session.checkpoint_due(end)) ++end;
+  return end;
+}
+
+}  // namespace
+
+WorkerOutcome run_apart(Session& session) {
+  Snapshots snapshots(session);
+  const bool works = session.crew().works();
+  for (std::uint64_t step = session.start(); step < session.experiment.steps;) {
+    const std::uint64_t end = next_meeting(session, step);
+    if (!works) session.serve(step, end);
+    for (std::uint64_t s = step; works && s < end; ++s) {
+      session.check_stopped();
+      session.take(s);
+      snapshots.stepped(s + 1);
+    }
+    if (works) session.strategy().rest(session.replica());
+    session.meet_the_living();
+    if (works) snapshots.score_kept();
+    // Half of a run can't be resumed: who is lost has no part in the checkpoint.
+    if (session.checkpoint_due(end) && session.lost().empty()) session.save(end);
+    step = end;
+  }
+  if (works) snapshots.score_last();
+  session.together();
+  return session.finish([&] { return snapshots.last_model(); });
+}
+
+}  // namespace lockstep

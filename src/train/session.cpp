@@ -1,0 +1,184 @@
+#include "train/session.h"
+
+#include "collectives/barrier.h"
+#include "collectives/broadcast.h"
+#include "strategies/audit.h"
+#include "strategies/registry.h"
+#include "train/gather.h"
+#include "train/living.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kInitial{Purpose::setup, 1};
+constexpr Tag kTogether{Purpose::control, 0x106};
+
+std::vector<int> first(int n) {
+  std::vector<int> ranks(n);
+  for (int r = 0; r < n; ++r) ranks[r] = r;
+  return ranks;
+}
+
+}  // namespace
+
+Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
+    : experiment(e),
+      config_(e.config),
+      options_(options),
+      moved_(world.size()),
+      metered_(world.peers, moved_.ledger()),
+      background_(world.background, world.size()),
+      rank_{metered_, world.clock, background_, world.lock, world.seed},
+      learner_(open_learner()),
+      clock_(world.clock, e.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
+      replica_(learner_->replica(), world.clock, clock_),
+      apart_(!options.strategy && strategy_named(config_.strategy).goes_apart()),
+      crew_{rank_, config_.workers, config_.servers, config_.servers_within_workers(),
+            chosen_collective()},
+      strategy_(make_strategy_of_run()),
+      recorder_(rank_, e, clock_, moved_, apart_),
+      plan_(e.plan),
+      luck_(rank_.random(purpose_of("compute time"))) {
+  moved_.add(background_);
+  if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
+  learner_->on_slice_ready([this](Slice part) { strategy_->slice_ready(part); });
+  used_ = usage_now();
+  started_ = rank_.clock.now();
+}
+
+std::unique_ptr<Learner> Session::open_learner() {
+  const auto memory = [&](std::size_t count) {
+    weights_ = rank_.peers.open_window(count * sizeof(float));
+    gradients_ = rank_.peers.open_window(count * sizeof(float));
+    return ReplicaMemory{weights_->mine(), gradients_->mine()};
+  };
+  if (experiment.hollow()) return make_hollow_learner(experiment, memory);
+  return make_torch_learner(experiment, rank_.rank(), memory, options_.turns);
+}
+
+const AllReduceRow& Session::chosen_collective() {
+  const AllReduceRow& asked = all_reduce_named(config_.collective);
+  if (asked.sent) return asked;
+  const Values weights = learner_->replica().weights();
+  const bool in_window = window_of_all(rank_.peers, weights) != nullptr;
+  return choose(weights.bytes().size, place_of(rank_.peers), in_window);
+}
+
+std::unique_ptr<Strategy> Session::make_strategy_of_run() {
+  auto strategy =
+      options_.strategy ? options_.strategy(crew_) : make_strategy(config_.strategy, crew_);
+  if (config_.audit && apart_) strategy->audit_exchanges();
+  if (config_.audit && !apart_) strategy = audited(std::move(strategy), crew_);
+  return strategy;
+}
+
+std::uint64_t Session::start() {
+  const bool resumes = !config_.resume.empty();
+  if (!resumes) broadcast(rank_.peers, kInitial, replica_.weights());
+  strategy_->begin(replica_);
+  const std::uint64_t first = resumes ? restore() : 0;
+  recorder_.begin(options_.folder, options_.own_process,
+                  {first, log_.samples(), before_.elapsed_s, before_.waited});
+  together();
+  return first;
+}
+
+Step Session::step_at(std::uint64_t number) {
+  const Plan::Position at = plan_.position(number);
+  return {number, at.epoch, plan_.samples(at.epoch, at.step)};
+}
+
+void Session::take(std::uint64_t number) {
+  const Step step = step_at(number);
+  clock_.start();
+  compute(step);
+  clock_.ready();
+  const double waited_s = strategy_->waited_s();
+  strategy_->update(replica_, step);
+  clock_.waited(strategy_->waited_s() - waited_s);
+  clock_.end();
+  log_.stepped(step, rank_.rank(), clock_.training_s());
+  profiler_.add(learner_->last(), clock_.last_optimiser_s());
+  recorder_.stepped(number + 1);
+  if (watcher()) watcher()->step(log_.progress(experiment.steps));
+}
+
+void Session::compute(const Step& step) {
+  log_.loss(learner_->compute(step.number), step.samples[rank_.rank()]);
+  if (!experiment.simulation) return;
+  const auto full = static_cast<double>(experiment.full_batch(rank_.rank()));
+  const auto samples = static_cast<double>(step.samples[rank_.rank()]);
+  rank_.clock.charge(experiment.simulation->compute.of(rank_.rank(), samples / full, luck_));
+}
+
+void Session::serve(std::uint64_t first, std::uint64_t end) {
+  clock_.start();
+  clock_.ready();
+  strategy_->serve(
+      replica_, [&](std::uint64_t n) { return step_at(n); }, first, end);
+  clock_.end();
+  for (std::uint64_t n = first; n < end; ++n)
+    log_.stepped(step_at(n), rank_.rank(), clock_.training_s());
+  recorder_.stepped(end);
+}
+
+void Session::check_stopped() const {
+  if (options_.stopped && options_.stopped()) throw Stopped("the run was stopped");
+}
+
+bool Session::ends_epoch(std::uint64_t taken) {
+  return taken == experiment.steps || plan_.position(taken).step == 0;
+}
+
+bool Session::score_due(std::uint64_t taken) {
+  const std::uint64_t every = config_.evaluate_every;
+  return ends_epoch(taken) || (every > 0 && taken % every == 0);
+}
+
+bool Session::checkpoint_due(std::uint64_t taken) const {
+  return options_.folder && config_.checkpoint_every > 0 && taken % config_.checkpoint_every == 0;
+}
+
+void Session::score(std::uint64_t taken) {
+  recorder_.settle(present());
+  std::vector<double> totals = log_.totals(moved_.exchanged().bytes_sent);
+  sum_over_ranks(present(), totals);
+  Score score = log_.score_from(totals, taken, ends_epoch(taken), clock_.training_s());
+  const double start = rank_.clock.now();
+  if (crew_.works() && !experiment.hollow()) {
+    const Model model = model_of(workers(), *strategy_, *learner_);
+    const Values own = replica_.weights();
+    evaluate(workers(), *learner_, experiment, model,
+             {reinterpret_cast<const float*>(own.bytes().data), own.count()}, score);
+  }
+  recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);
+  keep(score);
+  together();
+}
+
+void Session::keep(Score& score) {
+  if (leads()) recorder_.scored(score, log_.samples());
+  if (!experiment.hollow()) log_.scored(score);
+  if (score.ends_epoch) log_.epoch_ended(score.training_s);
+  if (!leads() || experiment.hollow()) return;
+  if (options_.folder) options_.folder->add_metrics(to_json(score));
+  if (watcher()) watcher()->score(score, log_.epoch());
+}
+
+void Session::together() { barrier(present(), kTogether); }
+
+void Session::meet_the_living() {
+  const std::vector<int> living = agree_on_living(rank_.peers);
+  if (static_cast<int>(living.size()) == rank_.size()) return;
+  lost_ = absent_from(living, rank_.size());
+  meeting_ = std::make_unique<Group>(rank_.peers, living);
+  std::vector<int> at_work;
+  for (const int r : living)
+    if (r < config_.workers) at_work.push_back(r);
+  if (at_work.empty())
+    throw TransportError(TransportError::Kind::dead, 0,
+                         "all workers are gone: nobody is left to train");
+  if (crew_.works()) workers_.emplace(rank_.peers, at_work);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,110 @@
+// One rank's part of a run: its learner, strategy, clocks and records, and what every training loop
+// does with them. The loops differ in who waits for whom: worker.cpp (together), apart.cpp.
+//
+// Calls marked collective are made by all ranks that are present(), in the same order.
+#pragma once
+
+#include <optional>
+
+#include "measure/machine.h"
+#include "measure/metered.h"
+#include "measure/metered_background.h"
+#include "train/evaluate.h"
+#include "train/moved.h"
+#include "train/profiler.h"
+#include "train/progress_log.h"
+#include "train/recorder.h"
+#include "train/worker.h"
+#include "transport/group.h"
+
+namespace lockstep {
+
+class Session {
+ public:
+  Session(Rank& world, const Experiment&, const WorkerOptions&);
+
+  // Collective. Weights are in place, the same everywhere or those of the checkpoint. Returns the
+  // first step to take.
+  std::uint64_t start();
+  // One optimisation step of this worker: gradients of its samples, then the strategy's turn.
+  void take(std::uint64_t step);
+  // The same of a server, which serves the steps from `first` up to `end`.
+  void serve(std::uint64_t first, std::uint64_t end);
+  // Throws Stopped if the run is to stop.
+  void check_stopped() const;
+
+  bool score_due(std::uint64_t taken);
+  bool checkpoint_due(std::uint64_t taken) const;
+  bool ends_epoch(std::uint64_t taken);
+  // Collective, out of training time: what time went where, and how good the strategy's model is.
+  void score(std::uint64_t taken);
+  // Adds a score to the records.
+  void keep(Score&);
+  // Collective. All ranks wait for each other, so that nobody waits for late ones when time counts.
+  void together();
+  // Collective.
+  void save(std::uint64_t taken);
+  // Collective. `model`: collective over workers, what the run has come to.
+  WorkerOutcome finish(const std::function<Model()>& model);
+
+  // Collective over those that are left: agrees on who they are. From then on present() are they.
+  void meet_the_living();
+  const std::vector<int>& lost() const { return lost_; }
+
+  // The ranks that take part, this one among them; the first of them keeps the records.
+  Transport& present() { return meeting_ ? *meeting_ : rank_.peers; }
+  // Those of them that work. On workers only.
+  Transport& workers() { return *workers_; }
+  bool leads() { return present().rank() == 0; }
+
+  const Experiment& experiment;
+  Rank& rank() { return rank_; }
+  const Crew& crew() const { return crew_; }
+  Strategy& strategy() { return *strategy_; }
+  Learner& learner() { return *learner_; }
+  Replica& replica() { return replica_; }
+  StepClock& clock() { return clock_; }
+  ProgressLog& log() { return log_; }
+  Recorder& recorder() { return recorder_; }
+  const Moved& moved() const { return moved_; }
+  const RunFolder* folder() const { return options_.folder; }
+  Watcher* watcher() { return leads() ? options_.watcher : nullptr; }
+
+ private:
+  std::unique_ptr<Learner> open_learner();
+  const AllReduceRow& chosen_collective();
+  std::unique_ptr<Strategy> make_strategy_of_run();
+  Step step_at(std::uint64_t number);
+  void compute(const Step&);
+  std::uint64_t restore();
+  void add_waits(TrainResult&);
+  RankReport report();
+  std::string host_name() const;
+
+  const TrainConfig& config_;
+  const WorkerOptions& options_;
+  Moved moved_;
+  Metered metered_;
+  MeteredBackground background_;
+  Rank rank_;
+  std::unique_ptr<Window> weights_, gradients_;
+  std::unique_ptr<Learner> learner_;
+  StepClock clock_;
+  TimedReplica replica_;
+  const bool apart_;
+  Crew crew_;
+  std::unique_ptr<Strategy> strategy_;
+  std::vector<int> lost_;
+  std::unique_ptr<Group> meeting_;  // if some are lost
+  std::optional<Group> workers_;
+  Recorder recorder_;
+  Plan plan_;
+  Rng luck_;  // of simulated compute times
+  ProgressLog log_;
+  ProgressLog::Saved before_;  // of the run that is resumed
+  Profiler profiler_;
+  UsageMark used_;
+  double started_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+// What a session leaves behind: checkpoints on the way, and its result.
+#include "train/gather.h"
+#include "train/session.h"
+
+namespace lockstep {
+
+void Session::save(std::uint64_t taken) {
+  recorder_.settle(present());
+  std::vector<Blob> blobs = learner_->state();
+  const std::string progress =
+      log_.text(clock_, {luck_.state(), strategy_->state(), moved_.exchanged(), moved_.other(),
+                         recorder_.elapsed_s(), recorder_.waited_for()});
+  blobs.push_back({"weights", learner_->replica().weights().bytes()});
+  for (const Kept& kept : strategy_->memories())
+    blobs.push_back({"strategy-" + kept.name, kept.values.bytes()});
+  blobs.push_back({"progress", {progress.data(), progress.size()}});
+  const nlohmann::ordered_json about = {
+      {"step", taken}, {"parameters", replica_.weights().count()}, {"config", to_json(config_)}};
+  save_checkpoint(rank_.peers, options_.folder->checkpoint(taken), about, blobs);
+}
+
+std::uint64_t Session::restore() {
+  const Checkpoint checkpoint(config_.resume);
+  const int r = rank_.rank();
+  checkpoint.read(r, "weights", learner_->replica().weights().bytes());
+  for (const Kept& kept : strategy_->memories())
+    checkpoint.read(r, "strategy-" + kept.name, kept.values.bytes());
+  learner_->restore(checkpoint, r);
+  before_ = log_.restore(checkpoint.read(r, "progress"), clock_);
+  luck_.restore(before_.luck);
+  strategy_->restore(before_.strategy);
+  moved_.restore(before_.exchanged, before_.other);
+  return checkpoint.about().at("step");
+}
+
+WorkerOutcome Session::finish(const std::function<Model()>& model_now) {
+  WorkerOutcome outcome{{}, profiler_.profile(config_, experiment), leads()};
+  TrainResult& result = outcome.result;
+  if (crew_.works() && !experiment.hollow()) {
+    const Model model = model_now();
+    if (leads())
+      result.model_sha256 =
+          save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string());
+  }
+  recorder_.finish(present());
+  for (const std::string& text : gather_texts(present(), to_json(report()).dump()))
+    result.ranks.push_back(nlohmann::ordered_json::parse(text));
+  if (leads()) add_waits(result);
+  const std::string damaged = nlohmann::json(learner_->damaged()).dump();
+  for (const std::string& text : gather_texts(present(), damaged))
+    for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);
+  log_.complete(result);
+  if (apart_) result.go_by_ranks();
+  if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
+    result.collective = crew_.collective.name;
+  result.lost = lost_;
+  result.steps = experiment.steps;
+  result.compute_variance_s2 = clock_.spent().variance_s2;
+  result.data = experiment.data.name;
+  result.simulated = experiment.simulation.has_value();
+  result.split_s = experiment.split_s;
+  const int cores = experiment.cores;
+  result.oversubscribed = !result.simulated && config_.ranks() * experiment.threads(cores) > cores;
+  return outcome;
+}
+
+void Session::add_waits(TrainResult& result) {
+  for (nlohmann::ordered_json& rank : result.ranks) {
+    const WaitedFor::Share& share = recorder_.waited_for().by_rank[rank["rank"].get<int>()];
+    rank["waited_for_steps"] = share.steps;
+    rank["waited_for_seconds"] = share.seconds;
+  }
+  result.straggler = recorder_.straggler();
+}
+
+RankReport Session::report() {
+  RankReport report{rank_.rank(),
+                    crew_.works(),
+                    host_name(),
+                    log_.own_samples(),
+                    clock_.training_s(),
+                    clock_.spent(),
+                    moved_.exchanged(),
+                    moved_.other().bytes_sent,
+                    {},
+                    recorder_.peaks(),
+                    strategy_->contributions()};
+  if (!experiment.simulation) report.usage = usage_since(used_, rank_.clock.now() - started_);
+  return report;
+}
+
+std::string Session::host_name() const {
+  return experiment.simulation ? fmt::format("host{}", rank_.peers.host_of(rank_.rank()))
+                               : this_machine().host;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,136 @@
+#include "train/snapshots.h"
+
+#include <algorithm>
+
+#include "collectives/all_reduce.h"
+#include "train/gather.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kTold{Purpose::evaluation, 0x10b}, kWeights{Purpose::evaluation, 0x10c};
+
+std::span<const float> floats(Values values) {
+  return {reinterpret_cast<const float*>(values.bytes().data), values.count()};
+}
+
+}  // namespace
+
+bool Snapshots::sets_pace() const {
+  const std::vector<int> dead = session_.rank().peers.dead_peers();
+  int lowest = 0;
+  while (std::ranges::binary_search(dead, lowest)) ++lowest;
+  return lowest == session_.rank().rank();
+}
+
+void Snapshots::stepped(std::uint64_t taken) {
+  if (session_.experiment.hollow()) return;
+  if (!sets_pace()) return take_told();
+  // The last of all is scored when everybody is done.
+  if (!session_.score_due(taken) || taken == session_.experiment.steps) return;
+  kept_[taken] = kept_now(taken, true);
+  tell(taken);
+}
+
+void Snapshots::tell(std::uint64_t steps) {
+  Transport& peers = session_.rank().peers;
+  for (int r = session_.rank().rank() + 1; r < session_.crew().workers; ++r) {
+    try {
+      peers.wait(peers.send(r, kTold, bytes_of(steps)));
+    } catch (const TransportError&) {  // it is gone, and nothing is to be had from it
+    }
+  }
+}
+
+void Snapshots::take_told() {
+  Transport& peers = session_.rank().peers;
+  while (const auto told = peers.probe(kAnyRank, kTold)) {
+    std::uint64_t steps = 0;
+    peers.wait(peers.recv(told->from, kTold, bytes_of(steps)));
+    kept_[steps] = kept_now(steps, false);
+  }
+}
+
+Snapshots::Kept Snapshots::kept_now(std::uint64_t steps, bool with_model) {
+  Strategy& strategy = session_.strategy();
+  const std::span<const float> weights = floats(session_.replica().weights());
+  Kept kept;
+  kept.steps = steps;
+  kept.training_s = session_.clock().training_s();
+  kept.own.assign(weights.begin(), weights.end());
+  kept.statistics = session_.learner().statistics();
+  kept.mass = strategy.mass();
+  if (with_model) {
+    kept.model.resize(weights.size());
+    if (!strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32)))
+      kept.model.clear();
+  }
+  const Traffic moved = session_.moved().exchanged();
+  // What servers send is what workers receive of them; they have no steps at which to be asked.
+  const bool servers = session_.crew().servers > 0;
+  const std::vector<double> totals =
+      session_.log().totals(moved.bytes_sent + (servers ? moved.bytes_received : 0));
+  kept.loss_sum = totals[0];
+  kept.loss_samples = totals[1];
+  kept.bytes = totals[2];
+  return kept;
+}
+
+Model Snapshots::mean_of(const Kept& kept, bool central) {
+  const bool has = !central || !kept.model.empty();
+  const double mass = !has ? 0 : central ? 1 : kept.mass;
+  std::vector<double> total{mass};
+  sum_over_ranks(session_.workers(), total);
+  Model model{central && has ? kept.model : kept.own, kept.statistics};
+  // The mean as a sum of shares: a share of one keeps the bits.
+  scale(Values(model.weights.data(), model.weights.size(), Type::fp32), mass / total[0]);
+  auto_all_reduce(session_.workers(), kWeights,
+                  Values(model.weights.data(), model.weights.size(), Type::fp32));
+  if (!model.statistics.empty()) model.statistics = mean_over(session_.workers(), model.statistics);
+  return model;
+}
+
+void Snapshots::score(const Kept& kept) {
+  std::vector<double> sums{kept.loss_sum, kept.loss_samples, kept.bytes,
+                           kept.model.empty() ? 0.0 : 1.0};
+  sum_over_ranks(session_.workers(), sums);
+  const bool central = sums[3] > 0;
+  std::vector<std::vector<double>> times = all_rows(session_.workers(), {kept.training_s});
+  const bool ends = kept.steps == session_.experiment.steps;
+  // The last is over when all are; until then the first of them, who sets the pace, has the time.
+  const double training_s = ends ? (*std::ranges::max_element(times))[0] : times[0][0];
+  Score score =
+      ProgressLog::score_from(sums, kept.steps, session_.ends_epoch(kept.steps), training_s);
+  evaluate(session_.workers(), session_.learner(), session_.experiment, mean_of(kept, central),
+           kept.own, score);
+  session_.keep(score);
+}
+
+void Snapshots::score_kept() {
+  if (session_.experiment.hollow()) return;
+  take_told();
+  nlohmann::json steps = nlohmann::json::array();
+  for (const auto& [at, kept] : kept_) steps.push_back(at);
+  const std::string due = text_of_first(session_.workers(), steps.dump());
+  for (const std::uint64_t at : nlohmann::json::parse(due)) {
+    const auto found = kept_.find(at);
+    // Who was not told in time had taken all its steps by then.
+    Kept kept = found != kept_.end() ? std::move(found->second) : kept_now(at, false);
+    score(kept);
+  }
+  kept_.clear();
+}
+
+void Snapshots::score_last() {
+  if (session_.experiment.hollow()) return;
+  score(kept_now(session_.experiment.steps, session_.workers().rank() == 0));
+}
+
+Model Snapshots::last_model() {
+  Kept kept = kept_now(session_.experiment.steps, session_.workers().rank() == 0);
+  std::vector<double> central{kept.model.empty() ? 0.0 : 1.0};
+  sum_over_ranks(session_.workers(), central);
+  return mean_of(kept, central[0] > 0);
+}
+
+}  // namespace lockstep

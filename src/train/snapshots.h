@@ -1,0 +1,50 @@
+// Scores of a run whose workers go apart, without stopping anybody: the lowest living worker sets
+// the pace. Whenever a score is due by its own steps it keeps a copy of its weights (and asks
+// servers for the model, where they have it) and tells the other workers, who keep a copy after
+// their next step. The copies are scored when training is over; until then they take the memory of
+// the weights each.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "train/evaluate.h"
+#include "train/session.h"
+
+namespace lockstep {
+
+class Snapshots {
+ public:
+  explicit Snapshots(Session& session) : session_(session) {}
+
+  // After each step of this worker.
+  void stepped(std::uint64_t taken);
+  // Collective over the workers, when all have met: scores those kept since the last call.
+  void score_kept();
+  // Collective over the workers: scores what the run has come to.
+  void score_last();
+  // What the run has come to.
+  Model last_model();
+
+ private:
+  struct Kept {
+    std::uint64_t steps = 0;  // of the worker that sets the pace
+    double training_s = 0;    // of this worker
+    std::vector<float> own, statistics;
+    std::vector<float> model;  // where servers have it, on one worker
+    double mass = 0;
+    double loss_sum = 0, loss_samples = 0, bytes = 0;
+  };
+
+  bool sets_pace() const;
+  void tell(std::uint64_t steps);
+  void take_told();
+  Kept kept_now(std::uint64_t steps, bool with_model);
+  Model mean_of(const Kept&, bool central);
+  void score(const Kept&);
+
+  Session& session_;
+  std::map<std::uint64_t, Kept> kept_;  // by steps
+};
+
+}  // namespace lockstep
