@@ -187,10 +187,10 @@ TrainConfig TrainCommand::configured(const std::optional<Start>& start) const {
   config.resume = base.resume;
   if (resumes) check_resumable(base, config);
   complete(config);
-  const int servers = config.ranks() - config.workers;
+  const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
   if (!flags_.given("workers") && !resumes)
     config.workers = start ? start->size - servers
-                           : ranks_in(config.cluster, 0, config.workers + servers) - servers;
+                           : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
   check(config);
   if (start && start->size != config.ranks())
     throw UsageError(fmt::format(

@@ -13,6 +13,7 @@
 #include "cluster/launch.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
+#include "strategies/registry.h"
 #include "train/conditions.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
@@ -62,8 +63,13 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
   run_loopback(
       experiment.config.ranks(),
       [&](Rank& rank) {
-        WorkerOutcome mine = train_under(rank, experiment, options, sleep_for);
-        if (mine.leads) outcome = std::move(mine);
+        try {
+          WorkerOutcome mine = train_under(rank, experiment, options, sleep_for);
+          if (mine.leads) outcome = std::move(mine);
+        } catch (const RankKilled&) {
+          // Where the others can go on, they do.
+          if (!strategy_named(experiment.config.strategy).goes_apart()) throw;
+        }
       },
       fabric);
   return outcome;
@@ -92,6 +98,8 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
                    std::string& verdict) {
   LaunchOptions options;
   options.workers = config.ranks();
+  options.guests = config.guests();
+  options.goes_on = strategy_named(config.strategy).goes_apart();
   options.command = {"", "train-worker", config.out};
   options.threads_per_worker = threads;
   options.transport = config.transport;
@@ -99,8 +107,8 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
   options.key_file = hosts.key_file;
   if (cluster_kind(config.cluster) == "netns") {
     options.netns = netns_from(config.cluster);
-    options.netns->hosts =
-        (config.ranks() + options.netns->ranks_per_host - 1) / options.netns->ranks_per_host;
+    const int per_host = options.netns->ranks_per_host;
+    options.netns->hosts = (config.ranks() - config.guests() + per_host - 1) / per_host;
   }
   options.on_output = [&](int rank, std::string_view line) {
     if (!hear(line, watcher)) fmt::print(stderr, "[{}] {}\n", rank, line);

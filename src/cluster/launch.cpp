@@ -83,7 +83,8 @@ class Launch::Parts {
   void check() const {
     if (options_.workers < 1)
       throw UsageError(fmt::format("{} workers cannot be: at least 1", options_.workers));
-    if (options_.netns && options_.workers > options_.netns->hosts * ranks_per_host())
+    if (options_.netns &&
+        options_.workers - options_.guests > options_.netns->hosts * ranks_per_host())
       throw UsageError(fmt::format("{} workers don't fit on {} hosts with {} ranks each",
                                    options_.workers, options_.netns->hosts, ranks_per_host()));
   }
@@ -114,12 +115,22 @@ class Launch::Parts {
     return fmt::format("{} thread{} each", threads, threads == 1 ? "" : "s");
   }
 
+  int host_of(int rank) const {
+    const int owners = options_.workers - options_.guests;
+    return (rank < owners ? rank : rank - owners) / ranks_per_host();
+  }
+
   void start(int rank) {
-    const int host = rank / ranks_per_host();
-    const int local_size = std::min(ranks_per_host(), options_.workers - host * ranks_per_host());
+    const int host = host_of(rank);
+    int local_rank = 0, local_size = 0;
+    for (int r = 0; r < options_.workers; ++r)
+      if (host_of(r) == host) {
+        ++local_size;
+        if (r < rank) ++local_rank;
+      }
     Variables variables = {{"RANK", std::to_string(rank)},
                            {"WORLD_SIZE", std::to_string(options_.workers)},
-                           {"LOCAL_RANK", std::to_string(rank % ranks_per_host())},
+                           {"LOCAL_RANK", std::to_string(local_rank)},
                            {"LOCAL_WORLD_SIZE", std::to_string(local_size)},
                            {"MASTER_ADDR", coordinator_->address().host},
                            {"MASTER_PORT", std::to_string(coordinator_->address().port)},
@@ -179,13 +190,14 @@ class Launch::Parts {
       coordinator_->members().report_end(worker.rank);
     else
       coordinator_->members().report_death(worker.rank, "it " + ending_text(status));
-    if (status != 0) note_failure();
+    if (status != 0 && !options_.goes_on) note_failure();
   }
 
   void note_failure() { failed_at_ = std::min(failed_at_, wall_now()); }
 
   // Once a rank failed, the others may end by themselves, then must.
   void end_the_rest() {
+    if (options_.goes_on) bury_the_dead();
     if (joined_rank_failed()) note_failure();
     const double now = wall_now();
     if (now > failed_at_ + options_.grace_seconds && kill_at_ == kNever) {
@@ -195,11 +207,24 @@ class Launch::Parts {
     if (now > kill_at_) send_all(SIGKILL);
   }
 
+  // Tells of each that is lost, once. Who was silent for too long may still run: the others have
+  // gone on without it, and it must not come back.
+  void bury_the_dead() {
+    for (const protocol::Death& death :
+         coordinator_->members().deaths(static_cast<int>(told_of_))) {
+      ++told_of_;
+      Worker& worker = *workers_[death.rank];
+      say(fmt::format("{} is lost: {}", worker.name(), death.reason));
+      if (worker.child.running()) worker.child.send(SIGKILL);
+    }
+  }
+
   // A process that ended well before anybody joined is no failure: it may be no worker of ours at
   // all.
   bool joined_rank_failed() const {
     Members& members = coordinator_->members();
     if (!members.survivors().empty()) return true;
+    if (options_.goes_on && members.missing(3).empty()) return false;
     return static_cast<int>(members.missing().size()) < members.size() && !members.deaths().empty();
   }
 
@@ -224,11 +249,24 @@ class Launch::Parts {
     return workers_[survivors[0].rank].get();
   }
 
+  // Those that are left have come to their end.
+  bool went_on() const {
+    return options_.goes_on && told_to_stop_ == 0 && !joined_rank_failed() &&
+           anyone([](const Worker& w) { return w.child.wait_status() == 0; });
+  }
+
   int judge() {
     int worst = 0;
     for (const auto& worker : workers_)
       if (!worker->stopped_by_us)
         worst = std::max(worst, shell_status(worker->child.wait_status()));
+    if (worst != 0 && went_on()) {
+      std::string why;
+      const Worker* lost = culprit(why);
+      verdict_ = fmt::format("{} {}; the others went on", lost ? lost->name() : "a rank", why);
+      say(verdict_);
+      return 0;
+    }
     const bool stopped_any = anyone([](const Worker& w) { return w.stopped_by_us; });
     std::string why;
     const Worker* first = worst != 0 || joined_rank_failed() ? culprit(why) : nullptr;
@@ -265,6 +303,7 @@ class Launch::Parts {
   int told_to_stop_ = 0;
   double failed_at_ = kNever, kill_at_ = kNever, ended_at_ = kNever;
   std::string verdict_;
+  std::size_t told_of_ = 0;  // deaths
 };
 
 Launch::Launch(const LaunchOptions& options) : parts_(std::make_unique<Parts>(options)) {}

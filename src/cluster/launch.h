@@ -26,7 +26,11 @@ struct LaunchOptions {
   // already, else cores / workers, at least 1.
   int threads_per_worker = 0;
   std::string transport = "auto";     // auto|shm|ucx
-  std::optional<NetnsOptions> netns;  // hosts in network namespaces; ranks fill them one by one
+  std::optional<NetnsOptions> netns;  // hosts in network namespaces; ranks fill them one by one,
+  int guests = 0;                     // but the last so many live with ranks 0, 1, …
+  // The job can do without ranks that die: their end is told, and it fails only if another gives up
+  // because of it, or if nobody is left.
+  bool goes_on = false;
   std::string listen;         // ADDR[:PORT] of the coordinator; empty: 127.0.0.1, a free port
   std::string key_file;       // empty: a fresh random key
   bool prefix_output = true;  // "[3] " before each line
@@ -56,7 +60,7 @@ class Launch {
   void stop(int signal = SIGTERM);
 
   // "" if all went well, or one sentence: "rank 2 (pid 123 on host h) died of signal 9 (SIGKILL);
-  // the others were stopped". After wait().
+  // the others were stopped", or "…; the others went on", with a status of 0. After wait().
   std::string verdict() const;
 
   int pid(int rank) const;

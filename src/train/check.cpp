@@ -94,7 +94,9 @@ void complete_records(TrainConfig& config) {
   constexpr int kFewRanks = 64;
   const bool large = cluster_kind(config.cluster) == "sim" &&
                      (config.ranks() > kFewRanks ||
-                      !simulation_from(config.cluster, config.ranks(), config.seed).numerics);
+                      !simulation_from(config.cluster, config.ranks() - config.guests(),
+                                       config.seed, config.guests())
+                           .numerics);
   if (config.sample_every < 0) config.sample_every = large ? 0 : 0.1;
   if (config.timeline.empty()) config.timeline = large ? "none" : "1-500";
 }
@@ -109,7 +111,8 @@ void check(const TrainConfig& config) {
   check_records(config);
   conditions_from(config);
   if (cluster_kind(config.cluster) != "sim") return;
-  const Simulation simulation = simulation_from(config.cluster, config.ranks(), config.seed);
+  const Simulation simulation = simulation_from(config.cluster, config.ranks() - config.guests(),
+                                                config.seed, config.guests());
   if (config.audit && !simulation.numerics)
     throw UsageError("--audit checks numbers, and numerics=off has none: leave one out");
 }

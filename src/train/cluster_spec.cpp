@@ -145,11 +145,12 @@ int ranks_in(const std::string& spec, int asked, int otherwise) {
   return hosts * per_host;
 }
 
-Simulation simulation_from(const std::string& spec, int ranks, std::uint64_t seed) {
+Simulation simulation_from(const std::string& spec, int ranks, std::uint64_t seed, int guests) {
   const Options options = options_of(spec);
   Simulation simulation;
   simulation.cluster = network_from(options);
-  simulation.cluster.ranks = ranks_in(spec, ranks, ranks);
+  simulation.cluster.ranks = ranks_in(spec, ranks, ranks) + guests;
+  simulation.cluster.guests = guests;
   simulation.cluster.seed = seed;
   read_compute(options, ranks, simulation);
   simulation.cluster.hollow_windows = !simulation.numerics;

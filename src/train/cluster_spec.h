@@ -38,7 +38,8 @@ struct Simulation {
   std::optional<Profile> profile;
   bool numerics = true;
 };
-// sim:…,step=100ms|profile=FILE,jitter=0.1,slow=rank3:2.0,numerics=on|off. UsageError.
-Simulation simulation_from(const std::string& spec, int ranks, std::uint64_t seed);
+// sim:…,step=100ms|profile=FILE,jitter=0.1,slow=rank3:2.0,numerics=on|off. `guests`: so many ranks
+// beyond `ranks`, on the hosts of the first. UsageError.
+Simulation simulation_from(const std::string& spec, int ranks, std::uint64_t seed, int guests = 0);
 
 }  // namespace lockstep

@@ -58,6 +58,8 @@ struct TrainConfig {
   // answer, so there each is a rank of its own, on the host of its worker.
   bool servers_within_workers() const;
   int ranks() const { return workers + (servers_within_workers() ? 0 : servers); }
+  // Servers that are ranks of their own on workers' hosts.
+  int guests() const { return server_placement == "colocated" ? ranks() - workers : 0; }
   bool operator==(const TrainConfig&) const = default;
 };
 

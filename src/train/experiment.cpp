@@ -19,7 +19,8 @@ TrainConfig checked(TrainConfig config) {
 
 std::optional<Simulation> simulation_of(const TrainConfig& config) {
   if (cluster_kind(config.cluster) != "sim") return {};
-  return simulation_from(config.cluster, config.ranks(), config.seed);
+  return simulation_from(config.cluster, config.ranks() - config.guests(), config.seed,
+                         config.guests());
 }
 
 Data data_of(const TrainConfig& config,

@@ -10,7 +10,8 @@ namespace lockstep {
 
 struct SimulatedCluster {
   int ranks = 2;
-  int ranks_per_host = 1;  // rank r lives on host r / ranks_per_host
+  int ranks_per_host = 1;  // rank r lives on host r / ranks_per_host;
+  int guests = 0;          // of which the last so many live with ranks 0, 1, …
 
   // Between hosts. Each has a full-duplex line to its switch; M bytes from host to host take
   // latency_s + M / bandwidth_bytes_per_s when nobody else is sending, and flows share lines
@@ -39,8 +40,11 @@ struct SimulatedCluster {
   };
   std::vector<Death> deaths;
 
-  int host_of(int rank) const { return rank / ranks_per_host; }
-  int hosts() const { return host_of(ranks - 1) + 1; }
+  int host_of(int rank) const {
+    const int host = rank < ranks - guests ? rank : rank - (ranks - guests);
+    return host / ranks_per_host;
+  }
+  int hosts() const { return host_of(ranks - guests - 1) + 1; }
 };
 
 // UsageError if there can't be such a cluster.

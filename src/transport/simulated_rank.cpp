@@ -3,6 +3,7 @@
 #include <deque>
 #include <limits>
 
+#include "transport/faulty.h"
 #include "transport/simulated_actor.h"
 #include "transport/simulated_transport.h"
 
@@ -150,10 +151,17 @@ struct SimulatedRank::Parts {
   void live(const Body& body, const std::function<void(std::exception_ptr)>& failed) {
     try {
       std::exception_ptr error;
+      bool killed = false;
       try {
         body(rank);
+      } catch (const RankKilled&) {
+        killed = true;
       } catch (const std::exception&) {
         error = std::current_exception();
+      }
+      if (killed) {
+        world.die(rank.rank());
+        throw Died{};
       }
       if (error) failed(error);
       background.stop();

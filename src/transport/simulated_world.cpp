@@ -15,7 +15,7 @@ void SimulatedWorld::open_lane(int rank, SimulatedActor& actor) {
 }
 
 TransportError SimulatedWorld::gone_error(int peer, int waiter, Tag tag) const {
-  if (fates_[peer].died) return died(peer, "the simulation's schedule of deaths says so");
+  if (fates_[peer].died) return died(peer, "the simulation's schedule of faults says so");
   return gone(peer, fates_[peer].blame, waiter, tag);
 }
 
