@@ -1,0 +1,43 @@
+// Asynchronous parameter server (Li et al.: Scaling distributed machine learning with the parameter
+// server, 2014). A worker pushes its gradient; the server steps with it at once, w -= eta g,
+// without waiting for others and without a division by their number, and replies with the weights
+// it has then; the worker goes on with those.
+//
+// A gradient is stale by as many updates as the server made since the worker read: m - 1 where all
+// are equally fast. Momentum is the server's, shared by all. One worker is SGD, to the bit. A
+// worker sends 4N bytes a step and server k answers with 4|s_k|.
+#include "strategies/central.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+class Asp final : public Central {
+ public:
+  using Central::Central;
+
+  void update(Replica& replica, const Step& step) override {
+    push_and_pull(step, replica.gradients(), replica.weights());
+  }
+
+  // All go on with the newest.
+  void rest(Replica& replica) override {
+    Central::rest(replica);
+    copy(replica.weights().bytes(), at_rest().bytes());
+  }
+
+ private:
+  bool apply(Replica& replica, const Push& push) override {
+    step_with(replica, push);
+    contributions_.add(push.worker, 1, push.staleness);
+    return true;
+  }
+};
+
+}  // namespace
+
+StrategyMaker asp(const Options&) {
+  return [](const Crew& crew) { return std::make_unique<Asp>(crew); };
+}
+
+}  // namespace lockstep

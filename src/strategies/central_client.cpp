@@ -1,0 +1,111 @@
+#include "strategies/central_client.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep {
+
+using Wants = CentralRequest::Wants;
+
+template <class F>
+auto CentralClient::with_server(int k, F&& call) {
+  try {
+    return call();
+  } catch (const TransportError& e) {
+    using Kind = TransportError::Kind;
+    if (e.kind() != Kind::dead && e.kind() != Kind::left) throw;
+    const Slice held = shard(k);
+    throw TransportError(
+        e.kind(), e.peer(),
+        fmt::format("server {} (rank {}), which held {}, is gone: {}", k,
+                    crew_.rank.peers.job_rank(crew_.rank_of_server(k)),
+                    held.count ? fmt::format("parameters {}..{}", held.begin, held.end() - 1)
+                               : "no parameters",
+                    e.what()));
+  }
+}
+
+template <class F>
+void CentralClient::or_cancel(F&& call) {
+  std::exception_ptr failure;
+  try {
+    call();
+  } catch (const std::exception&) {
+    failure = std::current_exception();  // what follows may pass time, which no handler must
+  }
+  if (!failure) return;
+  cancel_all();
+  std::rethrow_exception(failure);
+}
+
+void CentralClient::ask(const CentralRequest& request, Values pushed, Values into) {
+  request_ = request;
+  count_ = std::max(pushed.count(), into.count());
+  or_cancel([&] {
+    post(pushed, into);
+    for (int k = 0; request_.brings && k < crew_.servers; ++k)
+      with_server(k, [&] {
+        proof_.give(crew_.rank.peers, crew_.rank_of_server(k), proof_.of(pushed.part(shard(k))));
+      });
+    for (const Sent& s : sent_) with_server(s.server, [&] { crew_.rank.peers.wait(s.request); });
+  });
+  sent_.clear();
+}
+
+void CentralClient::post(Values pushed, Values into) {
+  Transport& peers = crew_.rank.peers;
+  const Purpose purpose = request_.wants == Wants::weights ? Purpose::weights : Purpose::evaluation;
+  open_.reserve(crew_.servers);
+  // Each worker begins with another server, so that not all push to the same one first.
+  for (int i = 1; i <= crew_.servers; ++i) {
+    const int k = (crew_.rank.rank() + i) % crew_.servers, server = crew_.rank_of_server(k);
+    if (request_.wants != Wants::nothing) {
+      const Values part = into.part(shard(k));
+      Open& open = open_.emplace_back(Open{k, {}, {}, {}, part});
+      open.word = peers.recv(server, kCentralAnswer, bytes_of(open.answer));
+      open.numbers = peers.recv(server, central_numbers(purpose, part), part.bytes());
+    }
+    sent_.push_back({k, peers.send(server, kCentralRequest, bytes_of(request_))});
+    if (!request_.brings) continue;
+    const Values part = pushed.part(shard(k));
+    sent_.push_back(
+        {k, peers.send(server, central_numbers(Purpose::gradients, part), part.bytes())});
+  }
+}
+
+CentralAnswer CentralClient::answer() {
+  CentralAnswer all{std::numeric_limits<std::uint64_t>::max(), 0};
+  or_cancel([&] {
+    for (const Open& open : open_) {
+      const Projection held = with_server(open.server, [&] {
+        crew_.rank.peers.wait(open.word);
+        crew_.rank.peers.wait(open.numbers);
+        return proof_.take(crew_.rank.peers, crew_.rank_of_server(open.server));
+      });
+      proof_.expect("weights that a server held", open.into, {{1, held}});
+      all.clock = std::min(all.clock, open.answer.clock);
+      all.held_s = std::max(all.held_s, open.answer.held_s);
+    }
+  });
+  open_.clear();
+  return all;
+}
+
+// The memory is the caller's again. What has ended already says so, which is all one wants.
+void CentralClient::cancel_all() {
+  const auto cancel = [&](Request request) {
+    try {
+      crew_.rank.peers.cancel(request);
+    } catch (const std::exception&) {
+    }
+  };
+  for (const Sent& s : sent_) cancel(s.request);
+  for (const Open& open : open_) {
+    cancel(open.word);
+    cancel(open.numbers);
+  }
+  sent_.clear();
+  open_.clear();
+}
+
+}  // namespace lockstep

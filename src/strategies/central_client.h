@@ -1,0 +1,55 @@
+// A worker's lines to the servers of a central model. Belongs to the rank's thread.
+#pragma once
+
+#include <vector>
+
+#include "strategies/central_messages.h"
+
+namespace lockstep {
+
+class CentralClient {
+ public:
+  // Both outlive it.
+  CentralClient(const Crew& crew, const MixAudit& proof) : crew_(crew), proof_(proof) {}
+  CentralClient(const CentralClient&) = delete;
+  ~CentralClient() { cancel_all(); }
+
+  // Says `request` to every server, with `pushed` cut into their shards if it brings numbers. What
+  // it wants will be in `into` when answer() returns. Returns when all is sent: nothing moves while
+  // a rank computes. REQUIRES: no answer is awaited.
+  void ask(const CentralRequest& request, Values pushed, Values into);
+  bool awaits() const { return !open_.empty(); }
+  // The oldest clock of all shards, and the longest wait.
+  CentralAnswer answer();
+
+ private:
+  // What one server was asked for.
+  struct Open {
+    int server;
+    Request word, numbers;
+    CentralAnswer answer;
+    Values into;
+  };
+
+  void post(Values pushed, Values into);
+  Slice shard(int k) const { return central_shard(crew_, k, count_); }
+  // If that server is gone, the error says what it held.
+  template <class F>
+  auto with_server(int k, F&& call);
+  template <class F>
+  void or_cancel(F&& call);
+  void cancel_all();
+
+  const Crew& crew_;
+  const MixAudit& proof_;
+  CentralRequest request_;
+  std::size_t count_ = 0;  // parameters
+  struct Sent {
+    int server;
+    Request request;
+  };
+  std::vector<Sent> sent_;
+  std::vector<Open> open_;  // the words land in it
+};
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// What workers and servers of a central model say to each other. A worker says what it brings and
+// what it wants; numbers follow. A server that has something to give says how fresh it is; numbers
+// follow. Words go under Purpose::control, so that the ledger's gradients and weights are the
+// numbers alone.
+#pragma once
+
+#include <cstdint>
+
+#include "core/values.h"
+#include "strategies/strategy.h"
+
+namespace lockstep {
+
+struct CentralRequest {
+  enum class Wants : std::uint32_t {
+    nothing,
+    weights,  // to go on with, when the server's rule allows it
+    model,    // to evaluate: answered at once, and changes nothing
+    rest,     // the last word before all meet; answered with the model when all have said it
+  };
+  Wants wants = Wants::nothing;
+  std::uint32_t brings = 0;  // 1: numbers follow, one for each parameter of the shard
+  std::uint64_t step = 0;    // the worker's
+};
+
+struct CentralAnswer {
+  std::uint64_t clock = 0;  // every worker's updates of all steps before this one are in
+  double held_s = 0;        // how long the server's rule kept the worker waiting
+};
+
+inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
+    kCentralAnswer{Purpose::control, 0x201};
+
+inline Tag central_numbers(Purpose purpose, Values values) {
+  return Tag{purpose}.with_format(values.format());
+}
+
+// What server k of the crew holds of `count` parameters.
+inline Slice central_shard(const Crew& crew, int k, std::size_t count) {
+  return chunk(count, crew.servers, k);
+}
+
+}  // namespace lockstep

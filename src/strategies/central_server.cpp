@@ -1,0 +1,182 @@
+#include "strategies/central_server.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+using Wants = CentralRequest::Wants;
+
+CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, CentralRule& rule)
+    : crew_(crew), proof_(proof), rule_(rule), clients_(crew.workers) {}
+
+void CentralServer::serve(Replica& replica, std::uint64_t first) {
+  shard_ = central_shard(crew_, crew_.rank.rank() - crew_.workers, replica.weights().count());
+  rule_.start(first);
+  for (int w = 0; w < crew_.workers; ++w) {
+    clients_[w].rests = false;
+    if (clients_[w].active()) await_request(w);
+  }
+  std::exception_ptr failure;
+  try {
+    while (anyone_active()) turn(replica);
+    give_to_all_that_rest(replica);
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+  }
+  if (!failure) return;
+  for (Client& client : clients_) cancel(client);
+  std::rethrow_exception(failure);
+}
+
+bool CentralServer::anyone_active() const {
+  return std::ranges::any_of(clients_, [](const Client& c) { return c.active(); });
+}
+
+void CentralServer::await_request(int worker) {
+  Client& client = clients_[worker];
+  client.brings = false;
+  client.receive = crew_.rank.peers.recv(worker, kCentralRequest, bytes_of(client.request));
+}
+
+void CentralServer::turn(Replica& replica) {
+  std::vector<Request> open;
+  std::vector<int> whose;
+  // From the one after whom was served last, so that nobody starves.
+  for (int i = 0; i < crew_.workers; ++i) {
+    const int w = (next_ + i) % crew_.workers;
+    if (!clients_[w].active()) continue;
+    open.push_back(clients_[w].receive);
+    whose.push_back(w);
+  }
+  survive(replica, [&] {
+    Arrival arrival;
+    Transport& peers = crew_.rank.peers;
+    const int w = whose[peers.wait_any(open, peers.patience(), &arrival)];
+    next_ = (w + 1) % crew_.workers;
+    arrived(replica, w, arrival);
+  });
+  answer_held(replica);
+}
+
+void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival) {
+  Client& client = clients_[worker];
+  const std::size_t expected =
+      client.brings ? shard_.count * sizeof(float) : sizeof(CentralRequest);
+  if (arrival.bytes != expected)
+    throw TransportError(TransportError::Kind::mismatch, crew_.rank.peers.job_rank(worker),
+                         fmt::format("worker {} sent {} bytes to a server that expects {}: all "
+                                     "ranks must train the same network with the same strategy",
+                                     worker, arrival.bytes, expected));
+  if (client.brings)
+    apply(replica, worker);
+  else if (client.request.brings) {
+    if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
+    const Values into = client.pushed->values();
+    client.brings = true;
+    client.receive =
+        crew_.rank.peers.recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
+    return;
+  }
+  act(replica, worker);
+}
+
+void CentralServer::apply(Replica& replica, int worker) {
+  const Client& client = clients_[worker];
+  const CentralRule::Push push{worker,
+                               client.request.step,
+                               shard_,
+                               client.pushed->values(),
+                               proof_.take(crew_.rank.peers, worker),
+                               updates_,
+                               updates_ - client.seen};
+  if (rule_.apply(replica, push)) ++updates_;
+}
+
+void CentralServer::act(Replica& replica, int worker) {
+  Client& client = clients_[worker];
+  const Wants wants = client.request.wants;
+  if (wants == Wants::rest) {
+    client.rests = true;
+    return rule_.rests(replica, worker);
+  }
+  if (wants == Wants::weights) client.held_since = crew_.rank.clock.now();
+  await_request(worker);
+  if (wants == Wants::model) {
+    client.answer = {};
+    give(worker, replica.weights().part(shard_), Purpose::evaluation);
+  }
+}
+
+void CentralServer::answer_held(Replica& replica) {
+  for (int w = 0; w < crew_.workers; ++w) {
+    Client& client = clients_[w];
+    if (!client.active() || !client.held_since || !rule_.may_read(w)) continue;
+    client.answer = {rule_.clock(), crew_.rank.clock.now() - *client.held_since};
+    client.held_since.reset();
+    client.seen = updates_;
+    rule_.reads(w);
+    survive(replica, [&] { give(w, replica.weights().part(shard_), Purpose::weights); });
+  }
+}
+
+void CentralServer::give(int worker, Values weights, Purpose purpose) {
+  Transport& peers = crew_.rank.peers;
+  Client& client = clients_[worker];
+  collect_sends(client);  // the worker has asked since, so it has had them
+  if (!client.given) client.given.emplace(weights, weights.count());
+  const Values copied = client.given->values();
+  copy(copied.bytes(), weights.bytes());
+  client.sends.push_back(peers.send(worker, kCentralAnswer, bytes_of(client.answer)));
+  client.sends.push_back(peers.send(worker, central_numbers(purpose, copied), copied.bytes()));
+  proof_.give(peers, worker, proof_.of(weights));
+}
+
+void CentralServer::give_to_all_that_rest(Replica& replica) {
+  for (int w = 0; w < crew_.workers; ++w) {
+    Client& client = clients_[w];
+    if (client.gone) continue;
+    client.answer = {};
+    client.seen = updates_;
+    survive(replica, [&] { give(w, replica.weights().part(shard_), Purpose::evaluation); });
+  }
+  for (Client& client : clients_) survive(replica, [&] { collect_sends(client); });
+}
+
+template <class F>
+void CentralServer::survive(Replica& replica, F&& call) {
+  std::optional<TransportError> failure;
+  try {
+    call();
+  } catch (const TransportError& e) {
+    failure = e;  // what follows may pass time, which no handler must
+  }
+  if (failure) lose(replica, *failure);
+}
+
+void CentralServer::lose(Replica& replica, const TransportError& e) {
+  using Kind = TransportError::Kind;
+  int worker = 0;
+  while (worker < crew_.workers && crew_.rank.peers.job_rank(worker) != e.peer()) ++worker;
+  const bool is_gone = e.kind() == Kind::dead || e.kind() == Kind::left;
+  // If a server is gone, a part of the model is: then all stops.
+  if (!is_gone || worker == crew_.workers || clients_[worker].gone) throw e;
+  cancel(clients_[worker]);
+  clients_[worker].gone = true;
+  rule_.gone(replica, worker, e);
+}
+
+void CentralServer::cancel(Client& client) {
+  if (client.active()) client.sends.push_back(client.receive);
+  for (const Request request : client.sends) try {
+      crew_.rank.peers.cancel(request);
+    } catch (const std::exception&) {  // it had ended
+    }
+  client.sends.clear();
+}
+
+void CentralServer::collect_sends(Client& client) {
+  for (const Request request : client.sends) crew_.rank.peers.wait(request);
+  client.sends.clear();
+}
+
+}  // namespace lockstep

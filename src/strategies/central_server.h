@@ -1,0 +1,97 @@
+// A server of a central model: it holds one shard of the weights, and answers each worker when it
+// asks. Which worker is slow, or gone, is of no concern to the others, unless the strategy's rule
+// says so.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "collectives/scratch.h"
+#include "strategies/central_messages.h"
+
+namespace lockstep {
+
+// What one strategy's servers do; called on a server's thread, at one shard.
+class CentralRule {
+ public:
+  // What a worker brought.
+  struct Push {
+    int worker;
+    std::uint64_t step;
+    Slice shard;
+    Values values;     // the shard's; may be written, and stay until this worker brings the next
+    Projection proof;  // of what the worker sent
+    // Updates of this shard so far, and those of them that the worker had not seen when it last
+    // read.
+    std::uint64_t updates, staleness;
+  };
+  virtual ~CentralRule() = default;
+
+  virtual void start(std::uint64_t /*first*/) {}  // all workers are about to take this step
+  // True: the weights of the shard have changed.
+  virtual bool apply(Replica&, const Push&) = 0;
+  // May this worker, which wants weights, have them now? Else it is asked again whenever anything
+  // has happened.
+  virtual bool may_read(int /*worker*/) const { return true; }
+  virtual void reads(int /*worker*/) {}
+  // See CentralAnswer.
+  virtual std::uint64_t clock() const { return 0; }
+  virtual void rests(Replica&, int /*worker*/) {}
+  // Or throws, where all have to stop.
+  virtual void gone(Replica&, int /*worker*/, const TransportError&) {}
+};
+
+class CentralServer {
+ public:
+  // All outlive it.
+  CentralServer(const Crew&, const MixAudit&, CentralRule&);
+
+  // Until every worker rests or is gone; then gives the model to those that rest.
+  void serve(Replica&, std::uint64_t first);
+
+ private:
+  // A worker, as the server sees it. One receive is open from each that is neither gone nor rests,
+  // so that its death is noticed whatever it does.
+  struct Client {
+    bool gone = false, rests = false;
+    CentralRequest request;
+    bool brings = false;  // the open receive is of the numbers, else of a request
+    Request receive;
+    std::optional<double> held_since;  // wants weights that it may not have yet
+    std::uint64_t seen = 0;            // updates when it read last
+    std::optional<Scratch> pushed;
+    // What is on its way to it: a copy, so that the next push is applied meanwhile.
+    CentralAnswer answer;
+    std::optional<Scratch> given;
+    std::vector<Request> sends;
+
+    bool active() const { return !gone && !rests; }
+  };
+
+  bool anyone_active() const;
+  void await_request(int worker);
+  // Waits for any worker, and does what it asks for.
+  void turn(Replica&);
+  void arrived(Replica&, int worker, const Arrival&);
+  void apply(Replica&, int worker);
+  void act(Replica&, int worker);
+  void answer_held(Replica&);
+  void give(int worker, Values, Purpose);
+  void give_to_all_that_rest(Replica&);
+  // Runs `call`; if it fails because a worker is gone, goes on without that one.
+  template <class F>
+  void survive(Replica&, F&& call);
+  void lose(Replica&, const TransportError&);
+  void cancel(Client&);
+  void collect_sends(Client&);
+
+  const Crew& crew_;
+  const MixAudit& proof_;
+  CentralRule& rule_;
+  Slice shard_;
+  std::vector<Client> clients_;  // by worker
+  std::uint64_t updates_ = 0;
+  int next_ = 0;  // whose request is looked at first
+};
+
+}  // namespace lockstep

@@ -1,0 +1,78 @@
+// Asynchronous parameter servers.
+#include "central_cases.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+class Asp : public ::testing::TestWithParam<World> {};
+
+TEST_P(Asp, OneWorkerIsSgdToTheBitWithAnyNumberOfServers) {
+  std::vector<ApartTraining> trainings;
+  for (const int servers : {1, 3}) {
+    trainings.push_back(apart("asp", 1, servers));
+    trainings.back().momentum = 0.9f;
+    trainings.back().gradient = rough_gradient;
+  }
+  const auto outcomes = run_apart_all(GetParam(), trainings);
+  const auto expected = alone(trainings[0]);
+  for (const ApartOutcome& outcome : outcomes) {
+    for (int t = 0; t < trainings[0].steps; ++t)
+      EXPECT_TRUE(same_bits(outcome[0].after[t], expected[t])) << t;
+    EXPECT_TRUE(same_bits(outcome[0].rested, expected.back()));
+    EXPECT_TRUE(same_bits(outcome[0].model, expected.back()));
+  }
+}
+
+TEST_P(Asp, EveryPushIsOneUpdateInFullAndBytesAreTheFormula) {
+  ApartTraining t = apart("asp", 4, 3);
+  t.gradient = whole_gradient;
+  t.audit = true;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  for (std::size_t i = 0; i < t.count; ++i)  // no division by the number of workers
+    EXPECT_EQ(outcome[0].model[i], static_cast<float>(i % 7) - t.rate * whole_sum(t, i)) << i;
+  for (int w = 0; w < 4; ++w) EXPECT_TRUE(same_bits(outcome[w].rested, outcome[w].model));
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_EQ(updates_in(outcome[4 + k]), 4u * t.steps);
+    EXPECT_THAT(outcome[4 + k].contributions.weight, ElementsAre(20, 20, 20, 20));
+  }
+  const std::uint64_t pushed = 4 * 23 * 20;
+  EXPECT_THAT(bytes_sent(outcome),
+              ElementsAre(pushed, pushed, pushed, pushed, 4 * 8 * 80, 4 * 8 * 80, 4 * 7 * 80));
+}
+
+TEST_P(Asp, GoesOnWithoutAWorkerThatIsGone) {
+  ApartTraining t = apart("asp", 3, 2);
+  t.gradient = whole_gradient;
+  t.leaves = 1;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  for (std::size_t i = 0; i < t.count; ++i)
+    EXPECT_EQ(outcome[0].model[i], static_cast<float>(i % 7) - t.rate * whole_sum(t, i)) << i;
+  EXPECT_EQ(updates_in(outcome[3]), 45u);
+  EXPECT_EQ(outcome[2].after.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Asp, ::testing::ValuesIn(strategy_worlds()), world_name);
+
+TEST(AspInSimulation, StalenessIsTheNumberOfOtherWorkersWhereAllAreEquallyFast) {
+  ApartTraining t = apart("asp", 4, 1);
+  const auto outcome = run_apart(simulated_world(), t);
+  // In the first round 0, 1, 2 and 3 updates had been made since the common start.
+  EXPECT_THAT(outcome[4].contributions.staleness, ElementsAre(1, 1, 1, 77));
+}
+
+TEST(AspInSimulation, ASlowWorkerDoesNotHoldOthersUp) {
+  ApartTraining t = apart("asp", 4, 1);
+  t.step_s = {0.1, 0.3, 0.1, 0.1};
+  const auto outcome = run_apart(simulated_world(), t);
+  for (int w = 0; w < 4; ++w) {
+    EXPECT_NEAR(outcome[w].trained_s, 20 * t.step_s[w], 1e-3) << w;
+    EXPECT_EQ(outcome[w].waited_s, 0);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
