@@ -1,0 +1,114 @@
+// Stale synchronous parallel: what the bound allows, and what it does not.
+#include "central_cases.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::SizeIs;
+
+// Of worker 0 alone: what it sees is then its own doing.
+void only_worker_0(int w, int t, std::span<const float> weights, std::span<float> out) {
+  whole_gradient(w, t, weights, out);
+  if (w != 0) std::ranges::fill(out, 0.0f);
+}
+
+class Ssp : public ::testing::TestWithParam<World> {};
+
+TEST_P(Ssp, WithoutStalenessAllStepFromTheSameWeights) {
+  ApartTraining t = apart("ssp:s=0", 3, 2);
+  t.steps = 4;  // so few that all is exact
+  t.audit = true;
+  const auto outcome = run_apart(GetParam(), t);
+  Floats w(t.count);
+  for (std::size_t i = 0; i < t.count; ++i) w[i] = static_cast<float>(i % 7);
+  for (int step = 0; step < t.steps; ++step) {
+    Floats sum(t.count);
+    for (int worker = 0; worker < 3; ++worker) {
+      ToyReplica replica(nullptr, Memory::plain, t.count, t.rate);
+      std::ranges::copy(w, replica.weight_span().begin());
+      compute_gradient(t, worker, step, replica);
+      for (std::size_t i = 0; i < t.count; ++i) sum[i] += replica.gradient_span()[i];
+    }
+    for (std::size_t i = 0; i < t.count; ++i) w[i] -= t.rate * sum[i];
+    for (int worker = 0; worker < 3; ++worker)
+      EXPECT_TRUE(same_bits(outcome[worker].after[step], w)) << step << " " << worker;
+  }
+  expect_all_got_the_model(t, outcome);
+  for (int k = 3; k < 5; ++k) EXPECT_THAT(outcome[k].contributions.staleness, SizeIs(1));
+}
+
+TEST_P(Ssp, NobodyIsEverFurtherAheadThanTheBound) {
+  ApartTraining t = apart("ssp:staleness=2", 3, 2);
+  t.steps = 50;
+  t.gradient = whole_gradient;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  for (std::size_t i = 0; i < t.count; ++i)
+    EXPECT_EQ(outcome[0].model[i], static_cast<float>(i % 7) - t.rate * whole_sum(t, i)) << i;
+  for (int k = 3; k < 5; ++k) {
+    EXPECT_LE(outcome[k].contributions.staleness.size(), 3u);
+    EXPECT_EQ(updates_in(outcome[k]), 150u);
+  }
+  for (int w = 0; w < 3; ++w) {
+    EXPECT_EQ(outcome[w].exchanged.bytes_sent, 4u * 23 * 50);
+    EXPECT_GE(outcome[w].exchanged.bytes_received, 4u * 23 * 16);  // every third step
+    EXPECT_LE(outcome[w].exchanged.bytes_received, 4u * 23 * 50);
+  }
+}
+
+TEST_P(Ssp, AWorkerReadsItsOwnUpdatesWhetherItPullsOrNot) {
+  std::vector<ApartTraining> trainings;
+  for (const char* spec : {"ssp:s=0", "ssp:s=1", "ssp:s=3", "ssp:s=100"}) {
+    trainings.push_back(apart(spec, 3, 2));
+    trainings.back().gradient = only_worker_0;
+  }
+  const auto expected = alone(trainings[0]);
+  for (const ApartOutcome& outcome : run_apart_all(GetParam(), trainings))
+    for (int t = 0; t < 20; ++t) EXPECT_TRUE(same_bits(outcome[0].after[t], expected[t])) << t;
+}
+
+TEST_P(Ssp, AWideBoundNeverBlocksNorPulls) {
+  ApartTraining t = apart("ssp:s=20", 3, 1);
+  t.step_s = {0.1, 0.3, 0.1};
+  const auto outcome = run_apart(GetParam(), t);
+  for (int w = 0; w < 3; ++w) {
+    EXPECT_EQ(outcome[w].waited_s, 0);
+    EXPECT_EQ(outcome[w].exchanged.bytes_received, 0u);
+  }
+}
+
+TEST_P(Ssp, TheBoundForgetsAWorkerThatIsGone) {
+  ApartTraining t = apart("ssp:s=1", 3, 2);
+  t.gradient = whole_gradient;
+  t.leaves = 0;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  for (std::size_t i = 0; i < t.count; ++i)
+    EXPECT_EQ(outcome[1].model[i], static_cast<float>(i % 7) - t.rate * whole_sum(t, i)) << i;
+  for (const int w : {1, 2}) EXPECT_THAT(outcome[w].after, SizeIs(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Ssp, ::testing::ValuesIn(strategy_worlds()), world_name);
+
+TEST(SspInSimulation, FastWorkersTakeExactlyTheTimeThatTheBoundAllows) {
+  std::vector<ApartTraining> trainings;
+  for (const int s : {0, 1, 3}) {
+    trainings.push_back(apart(fmt::format("ssp:staleness={}", s), 3, 1));
+    trainings.back().step_s = {0.1, 0.3, 0.1};
+  }
+  const auto outcomes = run_apart_all(simulated_world(), trainings);
+  const int bounds[] = {0, 1, 3};
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    for (const int w : {0, 2}) {
+      // After its last step a worker is let on when the slow one has completed all but s.
+      EXPECT_NEAR(outcomes[i][w].trained_s, 0.3 * (20 - bounds[i]), 1e-3) << bounds[i];
+      EXPECT_NEAR(outcomes[i][w].waited_s, outcomes[i][w].trained_s - 20 * 0.1, 1e-3);
+      EXPECT_EQ(outcomes[i][1].waited_s, 0);
+      const auto& staleness = outcomes[i][3].contributions.staleness;
+      ASSERT_THAT(staleness, SizeIs(bounds[i] + 1));  // the bound is reached, and no more
+      EXPECT_GT(staleness.back(), 0u);
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
