@@ -1,0 +1,162 @@
+// Elastic averaging SGD (Zhang, Choromanska and LeCun: Deep learning with elastic averaging SGD,
+// 2015). Every worker has weights x of its own and explores; a centre z, at the servers, is tied to
+// them by springs of strength a = beta / m. Every `period` steps a worker fetches z and
+//
+//   d = a (x - z),   x' = x - eta g(x) - d,   z' = z + d
+//
+// with d from x before its step, and the same d on both sides, so that an exchange moves x and z
+// towards each other and leaves their sum alone. `mode=async`: each worker comes when it does.
+// `mode=sync`: all of a round start from the same z, z' = z + a sum_i (x_i - z), added in the order
+// of ranks; there a worker that is gone stops all. With `momentum` delta it is EAMSGD:
+//
+//   v' = delta v - eta g(x + delta v),   x' = x + v' - d
+//
+// and the replica holds x + delta v, where the gradient is taken; the optimiser's own rule is then
+// not used. The model is z. A worker sends and is sent 4N bytes every `period` steps.
+#include <cstring>
+
+#include "strategies/central.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+struct EasgdParameters {
+  std::uint64_t period;
+  double beta, momentum;
+  bool sync;
+};
+
+class Easgd final : public Central {
+ public:
+  Easgd(const Crew& crew, const EasgdParameters& parameters)
+      : Central(crew), p_(parameters), a_(p_.beta / crew.workers), round_(crew.workers) {}
+
+  void begin(Replica& replica) override {
+    if (p_.momentum == 0 || !crew_.works()) return;
+    const Values weights = replica.weights();
+    x_.emplace(weights, weights.count());
+    v_.emplace(weights, weights.count());
+    copy(x_->values().bytes(), weights.bytes());
+    const Bytes v = v_->values().bytes();
+    if (v.data) std::memset(v.data, 0, v.size);
+  }
+
+  void update(Replica& replica, const Step& step) override {
+    const Values x = p_.momentum > 0 ? x_->values() : replica.weights();
+    const bool meets = (step.number + 1) % p_.period == 0;
+    if (meets) take_difference(step, x);
+    if (p_.momentum > 0)
+      step_ahead(replica, step, x);
+    else
+      replica.apply_gradients(step.number);
+    if (meets) give_difference(step, x);
+    if (p_.momentum > 0) look_ahead(replica.weights(), x);
+  }
+
+  std::vector<Kept> memories() override {
+    if (!x_) return {};
+    return {{"x", x_->values(), true}, {"v", v_->values()}};
+  }
+
+ private:
+  // d = a (x - z)
+  void take_difference(const Step& step, Values x) {
+    if (!d_) d_.emplace(x, x.count());
+    const Values d = d_->values();
+    pull(step, d);
+    const Projection z = proof_.of(d);
+    subtract_from(x, d);
+    scale(d, a_);
+    proof_.expect("elastic difference", d, {{a_, proof_.of(x)}, {-a_, z}});
+  }
+  // x -= d here, z += d there
+  void give_difference(const Step& step, Values x) {
+    const Values d = d_->values();
+    const Projection before = proof_.of(x), drawn = proof_.of(d);
+    scale(d, -1);
+    combine(x, d.bytes());
+    scale(d, -1);
+    proof_.expect("weights drawn to the centre", x, {{1, before}, {-1, drawn}});
+    push(step, d);
+  }
+
+  // v = delta v - eta g, x += v
+  void step_ahead(Replica& replica, const Step& step, Values x) {
+    const Values g = replica.gradients(), v = v_->values();
+    scale(v, p_.momentum);
+    scale(g, -replica.learning_rate(step.number));
+    combine(v, g.bytes());
+    combine(x, v.bytes());
+  }
+  // The replica is at x + delta v.
+  void look_ahead(Values weights, Values x) {
+    copy(weights.bytes(), v_->values().bytes());
+    scale(weights, p_.momentum);
+    combine(weights, x.bytes());
+  }
+
+  // On servers.
+  bool apply(Replica& replica, const Push& push) override {
+    if (p_.sync) {
+      round_[push.worker] = push;
+      return end_round(replica);
+    }
+    add(replica, push);
+    contributions_.add(push.worker, a_, push.staleness);
+    return true;
+  }
+
+  // When all that train have given their difference.
+  bool end_round(Replica& replica) {
+    for (int w = 0; w < crew_.workers; ++w)
+      if (!round_[w] && !at_rest_[w]) return false;
+    for (std::optional<Push>& push : round_) {
+      if (!push) continue;
+      add(replica, *push);
+      contributions_.add(push->worker, a_, 0);
+      push.reset();
+    }
+    return true;
+  }
+
+  void start(std::uint64_t) override { at_rest_.assign(crew_.workers, false); }
+  // The next z is that of the next round.
+  bool may_read(int worker) const override { return !round_[worker]; }
+  void rests(Replica& replica, int worker) override {
+    at_rest_[worker] = true;
+    end_round(replica);
+  }
+  void gone(Replica&, int worker, const TransportError& e) override {
+    if (p_.sync)
+      throw TransportError(e.kind(), e.peer(),
+                           fmt::format("worker {} is gone, and with mode=sync 'easgd' does not go "
+                                       "on without it: {}",
+                                       worker, e.what()));
+  }
+
+  const EasgdParameters p_;
+  const double a_;
+  std::optional<Scratch> d_;
+  std::optional<Scratch> x_, v_;  // of EAMSGD
+  // On servers, by worker.
+  std::vector<std::optional<Push>> round_;
+  std::vector<bool> at_rest_;
+};
+
+}  // namespace
+
+StrategyMaker easgd(const Options& options) {
+  constexpr std::string_view modes[] = {"async", "sync"};
+  const std::int64_t period = options.integer("period");
+  if (period < 1) throw UsageError(fmt::format("period of 'easgd' is {}: at least 1", period));
+  const EasgdParameters p{static_cast<std::uint64_t>(period), options.number("beta"),
+                          options.number("momentum"), options.choice("mode", modes) == 1};
+  if (!(p.beta >= 0 && p.beta <= 1))
+    throw UsageError(fmt::format("beta of 'easgd' is {}: from 0 to 1", p.beta));
+  if (!(p.momentum >= 0 && p.momentum < 1))
+    throw UsageError(fmt::format("momentum of 'easgd' is {}: at least 0 and below 1", p.momentum));
+  return [=](const Crew& crew) { return std::make_unique<Easgd>(crew, p); };
+}
+
+}  // namespace lockstep
