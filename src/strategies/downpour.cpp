@@ -1,0 +1,102 @@
+// Downpour SGD (Dean et al.: Large scale distributed deep networks, 2012). A worker adds up its
+// gradients and, between fetches, steps its own replica with them. Every `push` steps it pushes the
+// sum to the servers, which step with it at once (the paper's Adagrad: `--optimizer adagrad`);
+// every `fetch` steps it fetches their weights, which replace its own. Shards are independent of
+// each other.
+//
+// A fetch does not stop the worker: it is under way while the next gradient is computed, lands
+// beside the weights, and takes their place when that gradient is there, before it is applied. So
+// the step taken meanwhile is not lost, and one worker with push = fetch = 1 is SGD, to the bit.
+//
+// A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`.
+#include <cstring>
+
+#include "strategies/central.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+class Downpour final : public Central {
+ public:
+  Downpour(const Crew& crew, std::uint64_t push, std::uint64_t fetch)
+      : Central(crew), push_(push), fetch_(fetch) {}
+
+  void begin(Replica& replica) override {
+    if (!crew_.works()) return;
+    const Values weights = replica.weights();
+    sum_.emplace(weights, weights.count());
+    const Bytes sum = sum_->values().bytes();
+    if (sum.data) std::memset(sum.data, 0, sum.size);
+  }
+
+  void update(Replica& replica, const Step& step) override {
+    take_fetched(replica);
+    const Values sum = sum_->values();
+    if (step.number % push_ == 0)
+      copy(sum.bytes(), replica.gradients().bytes());
+    else
+      combine(sum, replica.gradients().bytes());
+    replica.apply_gradients(step.number);
+    if ((step.number + 1) % push_ == 0) {
+      push(step, sum);
+      if (const Bytes pushed = sum.bytes(); pushed.data) std::memset(pushed.data, 0, pushed.size);
+    }
+    if ((step.number + 1) % fetch_ == 0) fetch(replica, step);
+  }
+
+  void rest(Replica& replica) override {
+    take_fetched(replica);
+    Central::rest(replica);
+  }
+  bool fetch_model(Values model) override {
+    land();
+    return Central::fetch_model(model);
+  }
+
+  std::vector<Kept> memories() override {
+    if (!sum_) return {};
+    return {{"accumulated", sum_->values()}};
+  }
+
+ private:
+  void fetch(Replica& replica, const Step& step) {
+    const Values weights = replica.weights();
+    if (!fetched_) fetched_.emplace(weights, weights.count());
+    start_pull(step, fetched_->values());
+    state_ = Fetch::under_way;
+  }
+  void land() {
+    if (state_ != Fetch::under_way) return;
+    finish_pull();
+    state_ = Fetch::landed;
+  }
+  void take_fetched(Replica& replica) {
+    land();
+    if (state_ == Fetch::landed) copy(replica.weights().bytes(), fetched_->values().bytes());
+    state_ = Fetch::none;
+  }
+
+  // On servers.
+  bool apply(Replica& replica, const Push& push) override {
+    step_with(replica, push);
+    contributions_.add(push.worker, 1, push.staleness);
+    return true;
+  }
+
+  const std::uint64_t push_, fetch_;
+  std::optional<Scratch> sum_;  // of the gradients since the last push
+  enum class Fetch { none, under_way, landed } state_ = Fetch::none;
+  std::optional<Scratch> fetched_;
+};
+
+}  // namespace
+
+StrategyMaker downpour(const Options& options) {
+  const std::int64_t push = options.integer("push"), fetch = options.integer("fetch");
+  if (push < 1) throw UsageError(fmt::format("push of 'downpour' is {}: at least 1", push));
+  if (fetch < 1) throw UsageError(fmt::format("fetch of 'downpour' is {}: at least 1", fetch));
+  return [=](const Crew& crew) { return std::make_unique<Downpour>(crew, push, fetch); };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+// Downpour: nothing that was computed is lost, and fetches cost no time.
+#include "central_cases.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+class Downpour : public ::testing::TestWithParam<World> {};
+
+TEST_P(Downpour, OneWorkerThatPushesAndFetchesInEveryStepIsSgdToTheBit) {
+  std::vector<ApartTraining> trainings;
+  for (const int servers : {1, 3}) {
+    trainings.push_back(apart("downpour", 1, servers));
+    trainings.back().momentum = 0.9f;
+    trainings.back().gradient = rough_gradient;
+    trainings.back().audit = true;
+  }
+  const auto outcomes = run_apart_all(GetParam(), trainings);
+  const auto expected = alone(trainings[0]);
+  for (const ApartOutcome& outcome : outcomes) {
+    for (int t = 0; t < trainings[0].steps; ++t)
+      EXPECT_TRUE(same_bits(outcome[0].after[t], expected[t])) << t;
+    EXPECT_TRUE(same_bits(outcome[0].rested, expected.back()));
+    EXPECT_TRUE(same_bits(outcome[0].model, expected.back()));
+    EXPECT_THAT(outcome[1].contributions.staleness, ElementsAre(20));
+  }
+}
+
+// With plain SGD at the servers what they have come to tells what was pushed.
+TEST_P(Downpour, WhatIsPushedAndWhatIsNotYetIsAllThatWasComputed) {
+  ApartTraining t = apart("downpour:push=3,fetch=2", 3, 2);
+  t.gradient = whole_gradient;
+  std::vector<Floats> accumulated(3);
+  Floats model(t.count);
+  GetParam().run(
+      t.ranks(),
+      [&](Rank& rank) {
+        const Crew crew{rank, 3, 2, false, all_reduce_named("ring")};
+        const auto strategy = t.make(crew);
+        ToyReplica replica(nullptr, Memory::plain, t.count, t.rate);
+        strategy->begin(replica);
+        const auto samples = even_samples(3);
+        const auto step_at = [&](std::uint64_t n) { return Step{n, 0, samples}; };
+        if (!crew.works()) return strategy->serve(replica, step_at, 0, t.steps);
+        for (int n = 0; n < t.steps; ++n) {
+          compute_gradient(t, rank.rank(), n, replica);
+          strategy->update(replica, step_at(n));
+        }
+        strategy->rest(replica);
+        if (rank.rank() == 0) strategy->fetch_model({model.data(), t.count, Type::fp32});
+        const Values kept = strategy->memories().at(0).values;
+        const auto* const first = reinterpret_cast<const float*>(kept.bytes().data);
+        accumulated[rank.rank()].assign(first, first + t.count);
+      },
+      FabricOptions{});
+  for (std::size_t i = 0; i < t.count; ++i) {
+    float sum = -model[i] / t.rate;
+    for (const Floats& rest : accumulated) sum += rest[i];
+    EXPECT_EQ(sum, whole_sum(t, i)) << i;
+    Floats last(t.count), last_but_one(t.count);
+    whole_gradient(0, 18, {}, last_but_one);
+    whole_gradient(0, 19, {}, last);
+    EXPECT_EQ(accumulated[0][i], last_but_one[i] + last[i]) << i;
+  }
+}
+
+TEST_P(Downpour, BytesAreTheFormula) {
+  ApartTraining t = apart("downpour:push=3,fetch=2", 2, 1);
+  const auto outcome = run_apart(GetParam(), t);
+  EXPECT_THAT(bytes_sent(outcome), ElementsAre(4 * 23 * 6, 4 * 23 * 6, 4 * 23 * 20));
+  EXPECT_EQ(updates_in(outcome[2]), 12u);
+  expect_all_got_the_model(t, outcome);
+}
+
+TEST_P(Downpour, GoesOnWithoutAWorkerThatIsGone) {
+  ApartTraining t = apart("downpour", 3, 2);
+  t.gradient = whole_gradient;
+  t.leaves = 1;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  for (std::size_t i = 0; i < t.count; ++i)
+    EXPECT_EQ(outcome[0].model[i], static_cast<float>(i % 7) - t.rate * whole_sum(t, i)) << i;
+  for (const int w : {0, 2}) EXPECT_THAT(outcome[w].after, SizeIs(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Downpour, ::testing::ValuesIn(strategy_worlds()), world_name);
+
+TEST(DownpourInSimulation, AFetchIsUnderWayWhileTheNextGradientIsComputed) {
+  ApartTraining t = apart("downpour", 1, 1);
+  t.memory = Memory::hollow;
+  t.count = 25'000'000;  // 10 ms each way
+  const auto outcome = run_apart(simulated_world(), t);
+  EXPECT_NEAR(outcome[0].trained_s, 20 * (0.1 + 0.01), 1e-3);
+  EXPECT_EQ(outcome[1].exchanged.bytes_sent, 20 * 4 * t.count);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
