@@ -2,22 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "collectives/all_gather.h"
-#include "strategies/projection.h"
+#include "strategies/audit_books.h"
 
 namespace lockstep {
 namespace {
-
-constexpr Tag kExchange{Purpose::control, 0xa0d17};
-
-// What one rank did with one part in one step. Doubles only: it is gathered as such.
-struct Account {
-  Projection before, gradient, stepped_with, stepped, after;
-  double steps = 0;  // elements that the optimiser stepped
-};
-constexpr std::size_t kDoubles = sizeof(Account) / sizeof(double);
-static_assert(kDoubles == 5 * (kProjections + 1) + 1);
 
 Slice common(Slice a, Slice b) {
   const std::size_t begin = std::max(a.begin, b.begin), end = std::min(a.end(), b.end());
@@ -74,6 +64,7 @@ class Audited final : public Strategy {
   }
 
   void begin(Replica& replica) override { inner_->begin(replica); }
+  bool trains(const Step& step) const override { return inner_->trains(step); }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
   void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
@@ -90,7 +81,7 @@ class Audited final : public Strategy {
   std::string state() const override { return inner_->state(); }
   void restore(const std::string& state) override {
     inner_->restore(state);
-    last_.clear();
+    last_.reset();
   }
 
  private:
@@ -106,76 +97,110 @@ class Audited final : public Strategy {
     for (const Flow& flow : inner_->flows(step(), crew_.rank.rank(), weights.count()))
       parts.push_back(flow.part);
 
-    std::vector<Account> all(parts.size() * crew_.ranks());
-    const std::span<Account> mine(all.data() + parts.size() * crew_.rank.rank(), parts.size());
+    Books now{parts, inner_->memories().size(), crew_.ranks()};
+    const std::span<Account> mine = now.accounts_of(crew_.rank.rank());
+    const bool trains = crew_.works() && inner_->trains(step());
     for (std::size_t p = 0; p < parts.size(); ++p) {
       mine[p].before = project(weights, parts[p], seed_);
-      if (crew_.works()) mine[p].gradient = project(replica.gradients(), parts[p], seed_);
+      if (trains) mine[p].gradient = project(replica.gradients(), parts[p], seed_);
     }
+    now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::before, seed_);
     WatchedReplica watched(replica, parts, mine, seed_);
     act(watched);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (mine[p].steps == 0) mine[p].stepped = mine[p].before;
       mine[p].after = project(weights, parts[p], seed_);
     }
-
-    all_gather(crew_.rank.peers, kExchange, {all.data(), all.size() * kDoubles, Type::fp64});
-    check(step(), parts, all, weights.count());
-    last_parts_ = std::move(parts);
-    last_ = std::move(all);
+    now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::after, seed_);
+    now.exchange(crew_.rank.peers);
+    check(step(), now, weights.count());
+    last_ = std::move(now);
   }
 
   // Every rank checks every rank, so that all come to the same verdict.
-  void check(const Step& step, const std::vector<Slice>& parts, const std::vector<Account>& all,
-             std::size_t count) const {
-    const auto place = [&](std::size_t r, std::size_t p) {
-      return fmt::format("audit: step {}, rank {}, parameters {}..{}: ", step.number, r,
-                         parts[p].begin, parts[p].end() - 1);
-    };
-    for (std::size_t at = 0; at < all.size(); ++at)  // first, or those it spreads to get the blame
-      if (!std::isfinite(all[at].gradient.square))
-        throw AuditError(place(at / parts.size(), at % parts.size()) +
-                         "its own gradient holds a NaN or an infinity");
-    const bool goes_on = !last_.empty() && last_parts_ == parts;
+  void check(const Step& step, const Books& now, std::size_t count) {
+    for (int r = 0; r < crew_.ranks(); ++r)  // first, or those it spreads to get the blame
+      for (std::size_t p = 0; p < now.parts.size(); ++p)
+        if (!std::isfinite(now.account(r, p).gradient.square))
+          throw AuditError(place(step, now, r, p) + "its own gradient holds a NaN or an infinity");
+    const std::vector<Kept> memories = inner_->memories();
     for (int r = 0; r < crew_.ranks(); ++r) {
       const std::vector<Flow> flows = inner_->flows(step, r, count);
-      for (std::size_t p = 0; p < parts.size(); ++p) {
-        const std::size_t at = r * parts.size() + p;
-        const auto where = [&] { return place(r, p); };
-        const Account& account = all[at];
-        if (goes_on && account.before != last_[at].after)
-          throw AuditError(where() + "the weights changed between two updates");
-        const double due = flows[p].gradients.empty() ? 0 : static_cast<double>(parts[p].count);
-        if (account.steps != due)
-          throw AuditError(where() + fmt::format("the optimiser stepped {} parameters where the "
-                                                 "strategy says {}",
-                                                 account.steps, due));
-        const auto of = [&](Projection Account::*what) {
-          return [&, what](std::size_t j) { return all[j * parts.size() + p].*what; };
-        };
-        if (due > 0)
-          compare(where, "gradient its optimiser stepped with", flows[p].gradients,
-                  of(&Account::gradient), account.stepped_with, parts[p].count);
-        compare(where, "weights it ended with", flows[p].weights, of(&Account::stepped),
-                account.after, parts[p].count);
+      std::vector<std::vector<Flow>> of_memories;
+      for (std::size_t k = 0; k < now.memories; ++k) {
+        of_memories.push_back(inner_->flows_of_memory(k, step, r, count));
+        if (of_memories[k].size() != now.parts.size())
+          throw InternalError(
+              fmt::format("audit: the strategy does not say what becomes of its memory '{}'",
+                          memories[k].name));
+      }
+      for (std::size_t p = 0; p < now.parts.size(); ++p) {
+        const auto where = [&] { return place(step, now, r, p); };
+        check_continuity(where, now, r, p);
+        check_optimiser(where, now, flows[p], r, p);
+        check_result(where, now, "weights it ended with", flows[p], r, p, now.account(r, p).after);
+        for (std::size_t k = 0; k < now.memories; ++k)
+          check_result(where, now, fmt::format("memory '{}' it ended with", memories[k].name),
+                       of_memories[k][p], r, p, now.change(r, p, k).after);
       }
     }
   }
 
-  template <class Where, class Of>
-  static void compare(Where&& where, std::string_view what, const std::vector<double>& factors,
-                      Of&& of, const Projection& found, std::size_t count) {
+  static std::string place(const Step& step, const Books& books, int rank, std::size_t p) {
+    return fmt::format("audit: step {}, rank {}, parameters {}..{}: ", step.number, rank,
+                       books.parts[p].begin, books.parts[p].end() - 1);
+  }
+
+  template <class Where>
+  void check_continuity(Where&& where, const Books& now, int r, std::size_t p) const {
+    if (!last_ || last_->parts != now.parts) return;
+    if (now.account(r, p).before != last_->account(r, p).after)
+      throw AuditError(where() + "the weights changed between two updates");
+    for (std::size_t k = 0; k < now.memories; ++k)
+      if (now.change(r, p, k).before != last_->change(r, p, k).after)
+        throw AuditError(where() + "a memory of the strategy changed between two updates");
+  }
+
+  template <class Where>
+  void check_optimiser(Where&& where, const Books& now, const Flow& flow, int r,
+                       std::size_t p) const {
+    const Account& account = now.account(r, p);
+    const double due = flow.gradients.empty() ? 0 : static_cast<double>(now.parts[p].count);
+    if (account.steps != due)
+      throw AuditError(where() +
+                       fmt::format("the optimiser stepped {} parameters where the strategy says {}",
+                                   account.steps, due));
     std::vector<Term> mix;
-    for (std::size_t j = 0; j < factors.size(); ++j)
-      if (factors[j] != 0) mix.push_back({factors[j], of(j)});
+    for (std::size_t j = 0; j < flow.gradients.size(); ++j)
+      mix.push_back({flow.gradients[j], now.account(static_cast<int>(j), p).gradient});
+    if (due > 0)
+      compare(where, "gradient its optimiser stepped with", mix, account.stepped_with,
+              now.parts[p].count);
+  }
+
+  template <class Where>
+  void check_result(Where&& where, const Books& now, std::string_view what, const Flow& flow, int r,
+                    std::size_t p, const Projection& found) const {
+    std::vector<Term> mix;
+    for (int j = 0; j < crew_.ranks(); ++j) {
+      mix.push_back({flow.weights[j], now.account(j, p).stepped});
+      if (!flow.before.empty()) mix.push_back({flow.before[j], now.account(j, p).before});
+    }
+    for (std::size_t k = 0; k < flow.memory.size(); ++k)
+      mix.push_back({flow.memory[k], now.change(r, p, k).before});
+    compare(where, what, mix, found, now.parts[p].count);
+  }
+
+  template <class Where>
+  static void compare(Where&& where, std::string_view what, std::span<const Term> mix,
+                      const Projection& found, std::size_t count) {
     if (const auto wrong = mismatch(found, mix, count))
       throw AuditError(where() + fmt::format("the {} {}", what, *wrong));
   }
 
   const std::unique_ptr<Strategy> inner_;
   const std::uint64_t seed_;
-  std::vector<Slice> last_parts_;
-  std::vector<Account> last_;  // of the last step, by rank and part
+  std::optional<Books> last_;  // of the last step
 };
 
 }  // namespace

@@ -2,9 +2,9 @@
 // silently wrong still trains, only worse, and is found in published code.
 //
 // In each step every rank projects (see projection.h) its gradients, what its optimiser steps with,
-// the weights after that step, and those it ends with; all ranks tell each other; and each applies
-// the strategy's own statement, flows(), to everybody's projections and compares. Nothing of the
-// strategy's exchange is taken on trust, only what it promises.
+// the weights after that step, those it ends with, and the strategy's memories; all ranks tell each
+// other; and each applies the strategy's own statement, flows(), to everybody's projections and
+// compares. Nothing of the strategy's exchange is taken on trust, only what it promises.
 #pragma once
 
 #include <memory>

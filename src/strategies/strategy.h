@@ -81,6 +81,9 @@ class Strategy {
   // On workers. In: replica.gradients() of this rank's own samples. Out: replica.weights() for the
   // next forward. Decides when, and with what, to apply_gradients().
   virtual void update(Replica&, const Step&) = 0;
+  // Does this worker compute in that step? Else its gradients are not looked at, and it only takes
+  // part in the exchange. Asked before the step, and the same answer until it has been taken.
+  virtual bool trains(const Step&) const { return true; }
   // During backward, from its hooks: this part of the gradients is final. Note it; never block,
   // never send.
   virtual void slice_ready(Slice) {}

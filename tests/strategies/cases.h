@@ -45,6 +45,7 @@ inline std::vector<Case> strategy_cases() {
   const std::map<std::string_view, std::vector<std::string>> more = {
       {"all-reduce", {"average=weights"}},
       {"local-sgd", {"period=1", "period=3", "period=3,from_epoch=1"}},
+      {"d-psgd", {"graph=exponential", "graph=complete"}},
       {"step-wise",
        {"start=fixed", "start=forward", "start=backward", "start=random", "form=token,start=fixed",
         "form=token,start=forward", "form=token,start=backward", "form=token,start=zigzag",

@@ -12,28 +12,75 @@ namespace lockstep::testing {
 
 using Complaints = std::vector<std::string>;
 
-// Parts lie side by side and cover all; weights are mixed by factors that add up to one; gradients
-// too, where the optimiser steps.
-inline Complaints flows_are_sound(const Training& training, const Outcome& outcome) {
-  Complaints wrong;
-  const auto adds_up = [](const std::vector<double>& factors) {
-    return std::abs(std::accumulate(factors.begin(), factors.end(), 0.0) - 1) < 1e-12;
-  };
+// One flow of one rank: of its weights, or of one of its memories.
+struct Stated {
+  const Flow& flow;
+  std::size_t part;
+  int rank, step;
+  bool a_model;          // does it lead to a point where weights can be?
+  std::string what;      // "weights", or the memory's name
+  const Floats& result;  // where it led
+};
+
+inline std::vector<Stated> statements_of(const Training& training, const Outcome& outcome) {
+  std::vector<Stated> all;
   for (int r = 0; r < training.ranks(); ++r)
-    for (const Seen& seen : outcome[r].steps) {
+    for (int t = 0; t < std::ssize(outcome[r].steps); ++t) {
+      const Seen& seen = outcome[r].steps[t];
+      for (std::size_t p = 0; p < seen.flows.size(); ++p)
+        all.push_back({seen.flows[p], p, r, t, true, "weights", seen.after});
+      for (const Remembered& memory : seen.memories)
+        for (std::size_t p = 0; p < memory.flows.size(); ++p)
+          all.push_back({memory.flows[p], p, r, t, memory.a_model, memory.name, memory.after});
+    }
+  return all;
+}
+
+inline double sum_of(const std::vector<double>& factors) {
+  return std::accumulate(factors.begin(), factors.end(), 0.0);
+}
+inline bool all_zero(const std::vector<double>& factors) {
+  return std::ranges::all_of(factors, [](double f) { return std::abs(f) < 1e-12; });
+}
+
+// Parts lie side by side and cover all, and the memories' are the same.
+inline Complaints parts_are_sound(const Training& training, const Outcome& outcome) {
+  Complaints wrong;
+  for (const Record& record : outcome)
+    for (const Seen& seen : record.steps) {
       std::size_t end = 0;
       for (const Flow& flow : seen.flows) {
         if (flow.part.begin != end) wrong.push_back("parts do not lie side by side");
         end = flow.part.end();
-        const bool sizes =
-            flow.weights.size() == outcome.size() &&
-            (flow.gradients.empty() || std::ssize(flow.gradients) == training.workers);
-        if (!sizes || !adds_up(flow.weights) ||
-            (!flow.gradients.empty() && !adds_up(flow.gradients)))
-          wrong.push_back(fmt::format("factors of rank {} do not add up to one", r));
       }
       if (end != training.count) wrong.push_back("parts do not cover all");
+      for (const Remembered& memory : seen.memories)
+        if (!std::ranges::equal(memory.flows, seen.flows, {}, &Flow::part, &Flow::part))
+          wrong.push_back("other parts of memory " + memory.name);
     }
+  return wrong;
+}
+
+// Factors of points where weights can be add up to one where the result is such a point, and to
+// zero where it is a difference; gradients to one where the optimiser steps.
+inline Complaints flows_are_sound(const Training& training, const Outcome& outcome) {
+  Complaints wrong = parts_are_sound(training, outcome);
+  for (const Stated& s : statements_of(training, outcome)) {
+    const auto& memories = outcome[s.rank].steps[s.step].memories;
+    const Flow& flow = s.flow;
+    const bool sizes = flow.weights.size() == outcome.size() &&
+                       (flow.gradients.empty() ||
+                        (s.what == "weights" && std::ssize(flow.gradients) == training.workers)) &&
+                       (flow.before.empty() || flow.before.size() == outcome.size()) &&
+                       (flow.memory.empty() || flow.memory.size() == memories.size());
+    double sum = sum_of(flow.weights) + sum_of(flow.before);
+    for (std::size_t k = 0; sizes && k < flow.memory.size(); ++k)
+      if (memories[k].a_model) sum += flow.memory[k];
+    const bool gradients = flow.gradients.empty() || std::abs(sum_of(flow.gradients) - 1) < 1e-12;
+    if (!sizes || !gradients || std::abs(sum - (s.a_model ? 1 : 0)) > 1e-12)
+      wrong.push_back(fmt::format("step {}: factors of the {} of rank {} do not add up to {}",
+                                  s.step, s.what, s.rank, s.a_model ? 1 : 0));
+  }
   return wrong;
 }
 
@@ -44,27 +91,38 @@ inline double stepped(const Outcome& outcome, int t, std::size_t part, int r, st
   double w = seen.before[i];
   const std::vector<double>& factors = seen.flows[part].gradients;
   for (std::size_t j = 0; j < factors.size(); ++j)
-    w -= Training::kRate * factors[j] * outcome[j].steps[t].gradients[i];
+    if (factors[j] != 0) w -= Training::kRate * factors[j] * outcome[j].steps[t].gradients[i];
   return w;
 }
 
-// Every rank ends every step where its flows say. REQUIRES: no momentum.
+// What a flow leads to in element i, and how large the numbers on the way are.
+struct Expected {
+  double value = 0, scale = 1e-6;
+  void add(double factor, double of) {
+    value += factor * of;
+    scale += std::abs(of) * std::max(1.0, std::abs(factor));
+  }
+};
+inline Expected expected(const Outcome& outcome, const Stated& s, std::size_t i) {
+  Expected result;
+  for (std::size_t j = 0; j < outcome.size(); ++j) {
+    const int rank = static_cast<int>(j);
+    result.add(s.flow.weights[j], stepped(outcome, s.step, s.part, rank, i));
+    if (!s.flow.before.empty()) result.add(s.flow.before[j], outcome[j].steps[s.step].before[i]);
+  }
+  for (std::size_t k = 0; k < s.flow.memory.size(); ++k)
+    result.add(s.flow.memory[k], outcome[s.rank].steps[s.step].memories[k].before[i]);
+  return result;
+}
+
+// Every rank ends every step where its flows say, and so do its memories. REQUIRES: no momentum.
 inline Complaints results_follow_the_flows(const Training& training, const Outcome& outcome) {
-  for (int t = 0; t < training.steps; ++t)
-    for (int r = 0; r < training.ranks(); ++r) {
-      const Seen& seen = outcome[r].steps[t];
-      for (std::size_t p = 0; p < seen.flows.size(); ++p)
-        for (std::size_t i = seen.flows[p].part.begin; i < seen.flows[p].part.end(); ++i) {
-          double expected = 0, scale = 1e-6;
-          for (int j = 0; j < training.ranks(); ++j) {
-            const double w = stepped(outcome, t, p, j, i);
-            expected += seen.flows[p].weights[j] * w;
-            scale += std::abs(w);
-          }
-          if (std::abs(seen.after[i] - expected) <= 1e-5 * scale) continue;
-          return {fmt::format("step {}, rank {}, parameter {}: {} where the flows say {}", t, r, i,
-                              seen.after[i], expected)};
-        }
+  for (const Stated& s : statements_of(training, outcome))
+    for (std::size_t i = s.flow.part.begin; i < s.flow.part.end(); ++i) {
+      const Expected e = expected(outcome, s, i);
+      if (std::abs(s.result[i] - e.value) <= 1e-5 * e.scale) continue;
+      return {fmt::format("step {}, rank {}, {}, parameter {}: {} where the flows say {}", s.step,
+                          s.rank, s.what, i, s.result[i], e.value)};
     }
   return {};
 }
@@ -74,15 +132,18 @@ inline bool is_exact(const Training& training, const Outcome& outcome, int t) {
   const double all = static_cast<double>(
       std::accumulate(training.samples.begin(), training.samples.end(), std::size_t{0}));
   for (int r = 0; r < training.workers; ++r)
-    for (std::size_t p = 0; p < outcome[r].steps[t].flows.size(); ++p)
+    for (std::size_t p = 0; p < outcome[r].steps[t].flows.size(); ++p) {
+      const Flow& flow = outcome[r].steps[t].flows[p];
+      if (!all_zero(flow.before) || !all_zero(flow.memory)) return false;
       for (int g = 0; g < training.workers; ++g) {
         double counts = 0;
         for (int j = 0; j < training.ranks(); ++j) {
           const auto& gradients = outcome[j].steps[t].flows[p].gradients;
-          if (!gradients.empty()) counts += outcome[r].steps[t].flows[p].weights[j] * gradients[g];
+          if (!gradients.empty()) counts += flow.weights[j] * gradients[g];
         }
         if (std::abs(counts - training.samples[g] / all) > 1e-12) return false;
       }
+    }
   return true;
 }
 
@@ -103,15 +164,26 @@ inline Complaints exact_equals_one_big_batch(const Training& training, const Out
   return wrong;
 }
 
+// Do the columns of the map say that the workers' mean moves by the mean of their own steps?
+inline bool preserves_mean(const Training& training, const Outcome& outcome, int t, std::size_t p) {
+  std::vector<double> columns(training.ranks()), before(training.ranks());
+  for (int r = 0; r < training.workers; ++r) {
+    const Flow& flow = outcome[r].steps[t].flows[p];
+    if (!all_zero(flow.memory)) return false;
+    for (int j = 0; j < training.ranks(); ++j) {
+      columns[j] += flow.weights[j];
+      if (!flow.before.empty()) before[j] += flow.before[j];
+    }
+  }
+  return all_zero(before) &&
+         std::ranges::all_of(columns, [](double c) { return std::abs(c - 1) < 1e-12; });
+}
+
 // The mean over workers moves by the mean of their own steps, where the columns of the map say so.
 inline Complaints mean_is_preserved(const Training& training, const Outcome& outcome) {
   for (int t = 0; t < training.steps; ++t)
     for (std::size_t p = 0; p < outcome[0].steps[t].flows.size(); ++p) {
-      std::vector<double> columns(training.ranks());
-      for (int r = 0; r < training.workers; ++r)
-        for (int j = 0; j < training.ranks(); ++j)
-          columns[j] += outcome[r].steps[t].flows[p].weights[j];
-      if (std::ranges::any_of(columns, [](double c) { return std::abs(c - 1) > 1e-12; })) continue;
+      if (!preserves_mean(training, outcome, t, p)) continue;
       const Slice part = outcome[0].steps[t].flows[p].part;
       for (std::size_t i = part.begin; i < part.end(); ++i) {
         double expected = 0, mean = 0, scale = 1e-6;

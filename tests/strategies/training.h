@@ -71,11 +71,19 @@ inline float first_weight(const Training& training, std::size_t i) {
   return training.whole_numbers ? static_cast<float>(i % 7) : 0.1f * static_cast<float>(i % 11);
 }
 
+// One of a strategy's memories() in one step.
+struct Remembered {
+  std::string name;
+  bool a_model = false;
+  Floats before, after;
+  std::vector<Flow> flows;
+};
 // What one rank saw in one step.
 struct Seen {
   Floats before, gradients, after;
   std::uint64_t sent = 0, promised = 0;  // bytes
   std::vector<Flow> flows;
+  std::vector<Remembered> memories;
 };
 struct Record {
   std::vector<Seen> steps;
@@ -83,6 +91,25 @@ struct Record {
 };
 
 inline Floats copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+inline Floats copy_of(Values values) {
+  if (values.is_hollow()) return {};
+  return copy_of({reinterpret_cast<const float*>(values.bytes().data), values.count()});
+}
+
+inline std::vector<Remembered> remembered_before(Strategy& strategy) {
+  std::vector<Remembered> all;
+  for (const Kept& kept : strategy.memories())
+    all.push_back({kept.name, kept.a_model, copy_of(kept.values), {}, {}});
+  return all;
+}
+inline void remember_after(Strategy& strategy, const Step& step, int me, std::size_t count,
+                           std::vector<Remembered>& all) {
+  const std::vector<Kept> now = strategy.memories();
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    all[k].after = copy_of(now[k].values);
+    all[k].flows = strategy.flows_of_memory(k, step, me, count);
+  }
+}
 
 inline std::uint64_t bytes_sent(const Training& training, const Ledger& ledger) {
   std::uint64_t bytes = 0;
@@ -117,11 +144,14 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
   }
   for (int t = 0; t < training.steps; ++t) {
     if (t == 1 && me == training.leaves) return record;
-    Seen seen{copy_of(replica.weight_span()), {}, {}, 0, 0, {}};
+    Seen seen{copy_of(replica.weight_span()), {}, {}, 0, 0, {}, remembered_before(*strategy)};
     const Step step = step_at(t);
     const Ledger earlier = ledger;
     if (crew.works()) {
-      gradient_of(training, {{me}}, t, replica.weight_span(), replica.gradient_span());
+      if (strategy->trains(step))
+        gradient_of(training, {{me}}, t, replica.weight_span(), replica.gradient_span());
+      else  // nobody may look at these
+        std::ranges::fill(replica.gradient_span(), std::nanf(""));
       seen.gradients = copy_of(replica.gradient_span());
       strategy->update(replica, step);
     } else {
@@ -131,6 +161,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     seen.sent = bytes_sent(training, ledger - earlier);
     seen.promised = strategy->bytes_sent(step, me, training.count);
     seen.flows = strategy->flows(step, me, training.count);
+    remember_after(*strategy, step, me, training.count, seen.memories);
     record.steps.push_back(std::move(seen));
   }
   if (crew.works()) {

@@ -1,0 +1,73 @@
+// What the audit writes down in a step, of all ranks: see audit.h.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/all_gather.h"
+#include "strategies/projection.h"
+#include "strategies/strategy.h"
+
+namespace lockstep {
+
+// What one rank did with one part in one step. Doubles only: it is gathered as such.
+struct Account {
+  Projection before, gradient, stepped_with, stepped, after;
+  double steps = 0;  // elements that the optimiser stepped
+};
+static_assert(sizeof(Account) == (5 * (kProjections + 1) + 1) * sizeof(double));
+
+// What became of one part of one memory in one step.
+struct Change {
+  Projection before, after;
+};
+static_assert(sizeof(Change) == 2 * (kProjections + 1) * sizeof(double));
+
+// The accounts of all ranks in one step: by rank, part and memory.
+struct Books {
+  std::vector<Slice> parts;
+  std::size_t memories;
+  std::vector<Account> accounts;
+  std::vector<Change> changes;
+
+  Books(std::vector<Slice> its_parts, std::size_t its_memories, int ranks)
+      : parts(std::move(its_parts)),
+        memories(its_memories),
+        accounts(parts.size() * ranks),
+        changes(parts.size() * memories * ranks) {}
+
+  const Account& account(int rank, std::size_t part) const {
+    return accounts[rank * parts.size() + part];
+  }
+  std::span<Account> accounts_of(int rank) {
+    return {accounts.data() + rank * parts.size(), parts.size()};
+  }
+  const Change& change(int rank, std::size_t part, std::size_t memory) const {
+    return changes[(rank * parts.size() + part) * memories + memory];
+  }
+
+  void note_memories(int rank, const std::vector<Kept>& kept, Projection Change::*when,
+                     std::uint64_t seed) {
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      for (std::size_t k = 0; k < memories; ++k)
+        changes[(rank * parts.size() + p) * memories + k].*when =
+            project(kept[k].values, parts[p], seed);
+  }
+
+  // Collective: everybody's to everybody.
+  void exchange(Transport& peers) {
+    gather(peers, accounts);
+    gather(peers, changes);
+  }
+
+ private:
+  template <class T>
+  static void gather(Transport& peers, std::vector<T>& all) {
+    constexpr Tag kExchange{Purpose::control, 0xa0d17};
+    if (!all.empty())
+      all_gather(peers, kExchange,
+                 {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
+  }
+};
+
+}  // namespace lockstep
