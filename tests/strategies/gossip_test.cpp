@@ -1,0 +1,231 @@
+// GoSGD: masses and what they weigh are conserved, whatever meets when.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apart.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+ApartTraining of(const std::string& spec, int workers = 5) {
+  ApartTraining t;
+  t.make = [spec](const Crew& crew) { return make_strategy(spec, crew); };
+  t.workers = workers;
+  // No two alike: workers meet in all orders.
+  for (int w = 0; w < workers; ++w) t.step_s.push_back(0.1 + 0.017 * w);
+  return t;
+}
+
+double sum_of_masses(const ApartOutcome& outcome) {
+  double sum = 0;
+  for (const ApartRecord& record : outcome) sum += record.mass;
+  return sum;
+}
+
+// The masses of the workers are multiples of 2^-47, so sums of doubles are exact.
+class Gossip : public ::testing::TestWithParam<World> {};
+
+TEST_P(Gossip, MassesAreExactlyTheWholeOnceAllRest) {
+  const ApartOutcome outcome = run_apart(GetParam(), of("gossip:p=0.7", 7));
+  EXPECT_EQ(sum_of_masses(outcome), 1);
+  std::uint64_t taken = 0;
+  for (const ApartRecord& record : outcome) taken += record.contributions.count;
+  EXPECT_GT(taken, 0u);
+}
+
+// Workers start apart, and take no steps: then the mean by masses stays where it is.
+TEST_P(Gossip, TheMeanByMassesIsConserved) {
+  constexpr int m = 5, n = 17;
+  std::vector<double> sums(n), masses(m);
+  std::vector<Floats> rested(m);
+  GetParam().run(m,
+                 [&](Rank& rank) {
+                   const Crew crew{rank, m, 0, false, all_reduce_named("ring")};
+                   const auto strategy = make_strategy("gossip:p=0.6", crew);
+                   strategy->audit_exchanges();
+                   ToyReplica replica(nullptr, Memory::plain, n, 0.5f);
+                   for (int i = 0; i < n; ++i)
+                     replica.weight_span()[i] = static_cast<float>(rank.rank() + i);
+                   strategy->begin(replica);
+                   const auto samples = even_samples(m);
+                   for (std::uint64_t t = 0; t < 30; ++t) {
+                     rank.clock.charge(0.1 + 0.013 * rank.rank());
+                     std::ranges::fill(replica.gradient_span(), 0.f);
+                     strategy->update(replica, {t, 0, samples});
+                     if (t == 14) strategy->rest(replica);  // and on they go
+                   }
+                   strategy->rest(replica);
+                   masses[rank.rank()] = strategy->mass();
+                   rested[rank.rank()] = copy_of(replica.weight_span());
+                 },
+                 {});
+  EXPECT_EQ(std::accumulate(masses.begin(), masses.end(), 0.0), 1);
+  for (int i = 0; i < n; ++i) {
+    double mean = 0;
+    for (int w = 0; w < m; ++w) mean += masses[w] * rested[w][i];
+    EXPECT_NEAR(mean, i + 2, 1e-5);
+  }
+}
+
+TEST_P(Gossip, WithoutSendsWorkersAreAlone) {
+  ApartTraining t = of("gossip:p=0", 3);
+  t.momentum = 0.9f;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  for (int w = 0; w < 3; ++w) {
+    ToyReplica alone(nullptr, Memory::plain, t.count, t.rate, t.momentum);
+    for (std::size_t i = 0; i < t.count; ++i) alone.weight_span()[i] = static_cast<float>(i % 7);
+    for (int step = 0; step < t.steps; ++step) {
+      compute_gradient(t, w, step, alone);
+      alone.apply_gradients(step);
+      EXPECT_TRUE(same_bits(outcome[w].after[step], copy_of(alone.weight_span())));
+    }
+    EXPECT_EQ(outcome[w].exchanged.bytes_sent, 0u);
+    EXPECT_EQ(outcome[w].contributions.count, 0u);
+    EXPECT_NEAR(outcome[w].mass, 1.0 / 3, 1e-12);
+  }
+}
+
+// Every send is 4N + 8 bytes, and there are as many as the seed's random numbers say.
+TEST_P(Gossip, SendsFourNAndEightBytes) {
+  const ApartTraining t = of("gossip:p=0.3");
+  std::vector<std::uint64_t> due(t.workers);
+  ApartOutcome outcome(t.workers);
+  GetParam().run(t.workers,
+                 [&](Rank& rank) {
+                   Rng random = rank.random(purpose_of("gossip"));
+                   for (int step = 0; step < t.steps; ++step)
+                     if (random.uniform() < 0.3) {
+                       (void)random.below(t.workers - 1);
+                       ++due[rank.rank()];
+                     }
+                   outcome[rank.rank()] = train_apart(t, rank);
+                 },
+                 {});
+  std::uint64_t sends = 0;
+  for (int w = 0; w < t.workers; ++w) {
+    EXPECT_EQ(outcome[w].exchanged.bytes_sent, due[w] * (4 * t.count + 8)) << w;
+    sends += due[w];
+  }
+  EXPECT_GT(sends, 15u);
+  EXPECT_LT(sends, 45u);  // of 100
+}
+
+TEST_P(Gossip, GoesOnWithoutAWorkerThatLeft) {
+  ApartTraining t = of("gossip:p=0.5");
+  t.leaves = 2;
+  t.audit = true;
+  FabricOptions options;
+  options.patience_seconds = 20;
+  const ApartOutcome outcome = run_apart(GetParam(), t, options);
+  for (int w = 0; w < t.workers; ++w) {
+    EXPECT_EQ(outcome[w].left, w == 2);
+    EXPECT_EQ(std::ssize(outcome[w].after), w == 2 ? 5 : t.steps);
+  }
+  EXPECT_LT(sum_of_masses(outcome), 1);
+  EXPECT_GT(sum_of_masses(outcome), 0);
+}
+
+// Large enough that a message is not through at once.
+TEST_P(Gossip, LongVectorsAreConservedToo) {
+  ApartTraining t = of("gossip:p=1", 3);
+  t.count = 700'001;
+  t.steps = 8;
+  t.audit = true;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  EXPECT_EQ(sum_of_masses(outcome), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Gossip, ::testing::ValuesIn(strategy_worlds()),
+                         [](const auto& info) { return info.param.name; });
+
+class GossipInSimulation : public ::testing::Test {
+ protected:
+  // Several trainings on one fabric, one after the other.
+  static std::vector<ApartOutcome> run(const std::vector<ApartTraining>& trainings) {
+    std::vector<ApartOutcome> outcomes(trainings.size(), ApartOutcome(5));
+    run_simulated_fabric(5,
+                         [&](Rank& rank) {
+                           for (std::size_t i = 0; i < trainings.size(); ++i)
+                             outcomes[i][rank.rank()] = train_apart(trainings[i], rank);
+                         },
+                         {});
+    return outcomes;
+  }
+};
+
+TEST_F(GossipInSimulation, OneSeedGivesTheSameBitsTwice) {
+  const ApartTraining t = of("gosgd:p=0.5");
+  const auto outcomes = run({t, t});
+  for (int w = 0; w < t.workers; ++w) {
+    EXPECT_TRUE(same_bits(outcomes[0][w].rested, outcomes[1][w].rested));
+    EXPECT_EQ(outcomes[0][w].mass, outcomes[1][w].mass);
+  }
+}
+
+TEST_F(GossipInSimulation, HollowWeightsSendTheSameBytes) {
+  const ApartTraining full = of("gossip:p=0.5");
+  ApartTraining hollow = full;
+  hollow.memory = Memory::hollow;
+  const auto outcomes = run({full, hollow});
+  for (int w = 0; w < full.workers; ++w) {
+    EXPECT_EQ(outcomes[0][w].exchanged.bytes_sent, outcomes[1][w].exchanged.bytes_sent);
+    EXPECT_EQ(outcomes[0][w].mass, outcomes[1][w].mass);
+  }
+}
+
+// Three times as slow: the others take their own time, and meet what is old.
+TEST_F(GossipInSimulation, NobodyWaitsForASlowWorker) {
+  ApartTraining t = of("gossip:p=0.5");
+  t.step_s = {0.1, 0.1, 0.3, 0.1, 0.1};
+  const auto outcome = run({t})[0];
+  std::size_t oldest = 0;
+  for (int w = 0; w < t.workers; ++w) {
+    EXPECT_NEAR(outcome[w].trained_s, t.steps * t.step_s[w], 1e-3);
+    EXPECT_EQ(outcome[w].waited_s, 0);
+    oldest = std::max(oldest, outcome[w].contributions.staleness.size());
+  }
+  EXPECT_GT(oldest, 8u);
+  EXPECT_LE(oldest, 21u);
+}
+
+// In the midst of a message, on a slow network.
+TEST_F(GossipInSimulation, GoesOnWithoutWorkersThatDied) {
+  ApartTraining t = of("gossip:p=1");
+  t.count = 100'000;
+  SimulatedCluster cluster;
+  cluster.ranks = t.workers;
+  cluster.bandwidth_bytes_per_s = 5e6;
+  cluster.patience_s = 20;
+  cluster.deaths = {{3, 0.75}, {0, 1.23}};
+  ApartOutcome outcome(t.workers);
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  for (const int w : {1, 2, 4}) EXPECT_EQ(std::ssize(outcome[w].after), t.steps);
+  EXPECT_LT(sum_of_masses(outcome), 1);
+}
+
+TEST(GossipState, MassAndRandomNumbersSurvive) {
+  run_loopback(3, [](Rank& rank) {
+    const Crew crew{rank, 3, 0, false, all_reduce_named("ring")};
+    const auto one = make_strategy("gossip", crew), other = make_strategy("gossip", crew);
+    EXPECT_NEAR(one->mass(), 1.0 / 3, 1e-12);
+    other->restore("1234 " + one->state().substr(one->state().find(' ') + 1));
+    EXPECT_EQ(other->mass(), 1234 * 0x1p-47);
+    one->restore(other->state());
+    EXPECT_EQ(one->state(), other->state());
+    EXPECT_THROW(one->restore("12"), UsageError);
+  });
+}
+
+TEST(GossipState, RefusesWhatIsNoProbability) {
+  for (const std::string p : {"1.5", "-0.1", "nan"}) try {
+      check_strategy("gossip:p=" + p, 2, 0, false);
+      FAIL() << p;
+    } catch (const UsageError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("p"));
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
