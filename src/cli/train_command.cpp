@@ -11,6 +11,7 @@
 #include "cli/train_worlds.h"
 #include "measure/machine.h"
 #include "strategies/registry.h"
+#include "train/checkpoint.h"
 #include "train/files.h"
 #include "train/resume.h"
 #include "train/torch_learner.h"
@@ -127,6 +128,11 @@ class Training {
     const int status = train_launched(experiment_.config, hosts_, threads, view_, verdict);
     if (status == 0) return 0;
     const bool told = status == 130 || status == 143 || status == 129;
+    const std::string newest = newest_checkpoint(folder.path());
+    if (!newest.empty()) {
+      verdict += fmt::format("; the newest checkpoint is {}", newest);
+      view_.notice(fmt::format("go on with: lockstep train --resume {}", newest));
+    }
     folder.write_failure(told ? "stopped" : "failed", verdict);
     return status;
   }

@@ -263,7 +263,8 @@ class Launch::Parts {
     if (worst != 0 && went_on()) {
       std::string why;
       const Worker* lost = culprit(why);
-      verdict_ = fmt::format("{} {}; the others went on", lost ? lost->name() : "a rank", why);
+      verdict_ =
+          fmt::format("{} was lost: {}; the others went on", lost ? lost->name() : "a rank", why);
       say(verdict_);
       return 0;
     }

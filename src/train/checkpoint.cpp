@@ -116,4 +116,6 @@ void Checkpoint::read(int rank, const std::string& name, Bytes into) const {
   copy(into, {bytes.data(), bytes.size()});
 }
 
+std::string newest_checkpoint(const std::string& run) { return newest_in(run).string(); }
+
 }  // namespace lockstep

@@ -24,6 +24,9 @@ struct Blob {
 void save_checkpoint(Transport&, const std::string& folder, const nlohmann::ordered_json& about,
                      const std::vector<Blob>& mine);
 
+// The newest checkpoint of a run's folder; empty if it has none.
+std::string newest_checkpoint(const std::string& run);
+
 // An existing one. Everything read from it is compared with the manifest first; a file that is
 // missing, cut, altered or of another kind is a UsageError that names it.
 class Checkpoint {
