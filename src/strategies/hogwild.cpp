@@ -1,0 +1,148 @@
+// Hogwild (Niu, Recht, Ré and Wright: Hogwild!: a lock-free approach to parallelizing stochastic
+// gradient descent, 2011). All workers of a host share one vector of weights and change it without
+// locks. A worker computes on a copy, since the weights must not change between forward and
+// backward, steps that with its own optimiser, adds what the step changed to the shared vector, and
+// goes on with a copy of what is there then.
+//
+// `updates=atomic`: each addition is one atomic operation on a number, and none is lost.
+// `updates=plain`: load, add, store, as in the paper, which may lose some. Nothing is sent. The
+// shared vector is the model.
+#include <algorithm>
+#include <atomic>
+
+#include "collectives/scratch.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr Tag kRest{Purpose::control, 0x210};
+// Ahead of the weights, in a cache line of its own: how many updates there were.
+constexpr std::size_t kCounterBytes = 64;
+
+class Hogwild final : public Strategy {
+ public:
+  Hogwild(const Crew& crew, bool atomic) : Strategy(crew), atomic_(atomic) {}
+
+  void begin(Replica& replica) override {
+    Transport& peers = crew_.rank.peers;
+    for (int w = 0; w < crew_.workers; ++w)
+      if (peers.host_of(w) != peers.host_of(0))
+        throw UsageError(
+            fmt::format("'hogwild' shares one memory, and worker {} is on another host than worker "
+                        "0: give it workers of one host",
+                        w));
+    const Values weights = replica.weights();
+    before_.emplace(weights, weights.count());
+    if (weights.is_hollow()) return;
+    window_ = peers.open_window(peers.rank() == 0 ? kCounterBytes + weights.bytes().size : 1);
+    const Bytes all = window_->of(0);
+    updates_ = reinterpret_cast<std::uint64_t*>(all.data);
+    shared_ = reinterpret_cast<float*>(all.data + kCounterBytes);
+    if (peers.rank() == 0) copy(all.part(kCounterBytes, weights.bytes().size), weights.bytes());
+    window_->meet({});
+  }
+
+  void update(Replica& replica, const Step& step) override {
+    resting_ = false;
+    const Values weights = replica.weights(), before = before_->values();
+    copy(before.bytes(), weights.bytes());
+    replica.apply_gradients(step.number);
+    if (!shared_) return contributions_.add(crew_.rank.rank(), 1, 0);
+    const std::uint64_t earlier = std::atomic_ref(*updates_).fetch_add(1, kRelaxed);
+    contributions_.add(crew_.rank.rank(), 1, earlier - seen_);
+    add(numbers(before), numbers(weights));
+    read(numbers(weights));
+  }
+
+  // Nobody goes on, or away with the memory, before all have read what it came to.
+  void rest(Replica& replica) override {
+    meet();
+    if (shared_) read(numbers(replica.weights()));
+    copy(before_->values().bytes(), replica.weights().bytes());
+    resting_ = true;
+    meet();
+  }
+
+  bool fetch_model(Values model) override {
+    if (resting_)
+      copy(model.bytes(), before_->values().bytes());
+    else if (shared_)
+      load(numbers(model));
+    return true;
+  }
+  void read_model(Replica&, Values model) override { fetch_model(model); }
+
+  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
+  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
+
+ private:
+  static std::span<float> numbers(Values values) {
+    return {reinterpret_cast<float*>(values.bytes().data), values.count()};
+  }
+
+  // w += after - before. Where w is still what `before` was read from, that is `after` itself,
+  // without rounding twice.
+  void add(std::span<const float> before, std::span<const float> after) const {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const std::atomic_ref<float> w(shared_[i]);
+      const float delta = after[i] - before[i];
+      float found = before[i], changed = after[i];
+      if (!atomic_) {
+        found = w.load(kRelaxed);
+        w.store(found == before[i] ? after[i] : found + delta, kRelaxed);
+        continue;
+      }
+      while (!w.compare_exchange_weak(found, changed, kRelaxed)) changed = found + delta;
+    }
+  }
+
+  void load(std::span<float> into) const {
+    for (std::size_t i = 0; i < into.size(); ++i)
+      into[i] = std::atomic_ref<float>(shared_[i]).load(kRelaxed);
+  }
+  void read(std::span<float> into) {
+    seen_ = std::atomic_ref(*updates_).load(kRelaxed);
+    load(into);
+  }
+
+  // Until all workers have come here or are gone.
+  void meet() const {
+    Transport& peers = crew_.rank.peers;
+    std::vector<Request> sent;
+    for (int w = 0; w < crew_.workers; ++w)
+      if (w != peers.rank()) sent.push_back(peers.send(w, kRest, {}));
+    for (int w = 0; w < crew_.workers; ++w)
+      if (w != peers.rank()) unless_gone([&] { peers.wait(peers.recv(w, kRest, {})); });
+    for (const Request request : sent) unless_gone([&] { peers.wait(request); });
+  }
+  template <class F>
+  static void unless_gone(F&& call) {
+    try {
+      call();
+    } catch (const TransportError& e) {
+      using Kind = TransportError::Kind;
+      if (e.kind() != Kind::dead && e.kind() != Kind::left) throw;
+    }
+  }
+
+  const bool atomic_;
+  std::unique_ptr<Window> window_;
+  std::uint64_t* updates_ = nullptr;  // in worker 0's window, as are
+  float* shared_ = nullptr;           // the weights; none where they are hollow
+  std::uint64_t seen_ = 0;            // updates before the last read
+  // The weights before a step; at rest, what the model came to.
+  std::optional<Scratch> before_;
+  bool resting_ = false;
+};
+
+}  // namespace
+
+StrategyMaker hogwild(const Options& options) {
+  constexpr std::string_view updates[] = {"atomic", "plain"};
+  const bool atomic = options.choice("updates", updates) == 0;
+  return [=](const Crew& crew) { return std::make_unique<Hogwild>(crew, atomic); };
+}
+
+}  // namespace lockstep
