@@ -1,0 +1,158 @@
+// AD-PSGD: workers average their weights in pairs, beside the computation, and nobody waits for all
+// (Lian et al.: Asynchronous decentralized parallel stochastic gradient descent, 2018). A worker
+// repeats: compute a gradient g at a snapshot of x_i, meanwhile average with a random neighbour j,
+// x_i, x_j = (x_i + x_j)/2, and take the step x_i -= eta g.
+//
+// Workers are the two sides of a bipartite graph, so that none waits for one that waits for it:
+// those of even rank are active and choose, once an iteration, one of odd rank; the passive ones
+// only answer. An average is applied as a difference on both sides, x_i += (x_j - x_i)/2, which
+// keeps the steps that were taken in between: the sum over all workers changes by steps alone.
+//
+// N elements go each way in an exchange, one an iteration of an active worker. Momentum stays each
+// worker's own. Who is gone is not chosen again, and not waited for.
+#include <algorithm>
+
+#include "strategies/ad_psgd_exchange.h"
+#include "strategies/add_scaled.h"
+#include "strategies/registry.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kRests{Purpose::control, 0xad95e};
+
+class AdPsgd final : public Strategy {
+ public:
+  explicit AdPsgd(const Crew& crew)
+      : Strategy(crew), random_(crew.rank.random(purpose_of("ad-psgd"))) {}
+  ~AdPsgd() override {
+    if (exchange_) exchange_->abandon();
+  }
+
+  void begin(Replica& replica) override {
+    exchange_ = std::make_shared<AdPsgdExchange>(crew_.rank, replica.weights(), proof_);
+    if (!is_active()) start_answering();
+  }
+
+  void update(Replica& replica, const Step& step) override {
+    if (is_active()) finish_exchange();
+    if (exchange_->failed()) crew_.rank.background.wait(job_);
+    take_step(replica, step);
+    if (is_active()) start_exchange();
+    if (!is_active() && job_ == 0) start_answering();
+  }
+
+  void rest(Replica& replica) override {
+    if (is_active()) {
+      finish_exchange();
+      job_ = post([passives = workers(1)](AdPsgdExchange& exchange, Transport& lane) {
+        exchange.say_rest(lane, passives);
+      });
+    }
+    exchange_->wait_for_rest(true);
+    if (job_ != 0) crew_.rank.background.wait(job_);
+    exchange_->wait_for_rest(false);
+    job_ = 0;
+    meet_all();
+    const std::lock_guard hold(crew_.rank.lock);
+    copy(replica.weights().bytes(), exchange_->x().bytes());
+    contributions_ = exchange_->contributions();
+  }
+
+  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
+  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
+  double waited_s() const override { return waited_s_; }
+
+  std::vector<Kept> memories() override {
+    if (!exchange_) return {};
+    return {{"x", exchange_->x(), true}};
+  }
+  std::string state() const override { return random_.state(); }
+  void restore(const std::string& state) override { random_.restore(state); }
+
+ private:
+  bool is_active() const { return crew_.rank.rank() % 2 == 0; }
+  // The active ones, or the passive ones.
+  std::vector<int> workers(int first) const {
+    std::vector<int> side;
+    for (int w = first; w < crew_.workers; w += 2) side.push_back(w);
+    return side;
+  }
+
+  // x += stepped - snapshot; snapshot = x. The replica's weights are the snapshot.
+  void take_step(Replica& replica, const Step& step) {
+    const std::lock_guard hold(crew_.rank.lock);
+    const Values snapshot = replica.weights(), x = exchange_->x();
+    add_scaled(x, -1, snapshot);  // what exchanges brought: nothing, exactly, where there were none
+    replica.apply_gradients(step.number);
+    add_scaled(x, 1, snapshot);
+    copy(snapshot.bytes(), x.bytes());
+    exchange_->stepped();
+    contributions_ = exchange_->contributions();
+  }
+
+  void start_exchange() {
+    const std::vector<int> living = living_passives();
+    if (living.empty()) return;
+    const int passive = living[random_.below(living.size())];
+    job_ = post(
+        [passive](AdPsgdExchange& exchange, Transport& lane) { exchange.meet(lane, passive); });
+  }
+  void start_answering() {
+    job_ = post([actives = workers(0)](AdPsgdExchange& exchange, Transport& lane) {
+      exchange.answer(lane, actives);
+    });
+  }
+  void finish_exchange() {
+    if (job_ == 0) return;
+    const double start = crew_.rank.clock.now();
+    crew_.rank.background.wait(job_);
+    waited_s_ += crew_.rank.clock.now() - start;
+    job_ = 0;
+  }
+
+  template <class Job>
+  std::uint64_t post(Job job) {
+    return crew_.rank.background.post(
+        [exchange = exchange_, job](Transport& lane) { job(*exchange, lane); });
+  }
+
+  std::vector<int> living_passives() {
+    const std::vector<int> dead = crew_.rank.peers.dead_peers();
+    const std::lock_guard hold(crew_.rank.lock);
+    std::vector<int> living = workers(1);
+    std::erase_if(living, [&](int w) {
+      return exchange_->is_gone(w) || std::ranges::find(dead, w) != dead.end();
+    });
+    return living;
+  }
+
+  // Until everybody is here or gone.
+  void meet_all() {
+    Transport& peers = crew_.rank.peers;
+    const auto others = [&](auto&& f) {
+      for (int w = 0; w < crew_.workers; ++w)
+        if (w != crew_.rank.rank()) try {
+            f(w);
+          } catch (const TransportError& e) {
+            if (e.kind() != TransportError::Kind::dead && e.kind() != TransportError::Kind::left)
+              throw;
+          }
+    };
+    others([&](int w) { peers.wait(peers.send(w, kRests, {})); });
+    others([&](int w) { peers.wait(peers.recv(w, kRests, {})); });
+  }
+
+  Rng random_;
+  std::shared_ptr<AdPsgdExchange> exchange_;
+  std::uint64_t job_ = 0;  // the one that runs; 0: none
+  double waited_s_ = 0;
+};
+
+}  // namespace
+
+StrategyMaker ad_psgd(const Options&) {
+  return [](const Crew& crew) { return std::make_unique<AdPsgd>(crew); };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+// The half of AD-PSGD that runs beside the computation: the weights x that workers average in
+// pairs, and the background jobs that do it. Jobs talk to the peers' jobs alone, and hold the
+// rank's lock only to copy and to add.
+//
+// Used by a rank and its own background at once, and owned by both: a job may outlive the strategy
+// that posted it by one message.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <vector>
+
+#include "collectives/scratch.h"
+#include "strategies/contributions.h"
+#include "strategies/mix_audit.h"
+#include "transport/rank.h"
+
+namespace lockstep {
+
+class AdPsgdExchange {
+ public:
+  // x starts as a copy of these.
+  AdPsgdExchange(const Rank&, Values weights, const MixAudit&);
+
+  // Jobs. An active worker averages with one passive worker, unless that is gone:
+  void meet(Transport& lane, int passive);
+  // and tells them that it rests;
+  void say_rest(Transport& lane, const std::vector<int>& passives);
+  // a passive one answers, until all these rest or are gone.
+  void answer(Transport& lane, const std::vector<int>& actives);
+
+  // For the rank's thread, which holds the lock:
+  Values x() const { return x_.values(); }
+  void stepped() { ++steps_; }
+  const Contributions& contributions() const { return contributions_; }
+  bool is_gone(int peer) const { return gone_[peer]; }
+
+  // And which need not hold it: whether this passive worker only waits for the others, and no
+  // longer than its patience;
+  void wait_for_rest(bool resting) { resting_ = resting; }
+  // whether answer() has thrown;
+  bool failed() const { return failed_; }
+  // the strategy goes away, and the job with its next message.
+  void abandon() { abandoned_ = true; }
+
+ private:
+  template <class F>
+  bool talk(int peer, F&&);
+  void answer_all(Transport& lane, const std::vector<int>& actives);
+  std::optional<int> next(Transport& lane, Request rest, Request asked) const;
+  void reply(Transport& lane, int active);
+
+  Lock& lock_;
+  const MixAudit proof_;
+  // Under the lock:
+  Scratch x_;
+  std::uint64_t steps_ = 0;  // this worker's own
+  Contributions contributions_;
+  std::vector<bool> gone_;
+  // The job's own, in the names of the rule: a is the active worker's, b the passive one's.
+  Scratch a_, b_;
+  std::atomic<bool> resting_ = false, failed_ = false, abandoned_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,262 @@
+// AD-PSGD: pairs average, sums stay, and nobody waits in a circle.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apart.h"
+#include "collectives/barrier.h"
+
+namespace lockstep::testing {
+namespace {
+
+ApartTraining of(int workers = 5) {
+  ApartTraining t;
+  t.make = [](const Crew& crew) { return make_strategy("ad-psgd", crew); };
+  t.workers = workers;
+  for (int w = 0; w < workers; ++w) t.step_s.push_back(0.1 + 0.017 * w);
+  return t;
+}
+
+// Sums over workers, element by element, before the first step and after rest.
+struct Sums {
+  std::vector<double> before, after;
+};
+
+// Workers start apart: worker w has w·i in element i. They take no steps.
+Sums run_from_apart(const World& world, int m, int steps, bool audit) {
+  constexpr int n = 17;
+  Sums sums{std::vector<double>(n), std::vector<double>(n)};
+  std::vector<Floats> rested(m);
+  world.run(m,
+            [&](Rank& rank) {
+              const Crew crew{rank, m, 0, false, all_reduce_named("ring")};
+              const auto strategy = make_strategy("ad-psgd", crew);
+              if (audit) strategy->audit_exchanges();
+              ToyReplica replica(nullptr, Memory::plain, n, 0.5f);
+              for (int i = 0; i < n; ++i)
+                replica.weight_span()[i] = static_cast<float>(rank.rank() * i);
+              strategy->begin(replica);
+              const auto samples = even_samples(m);
+              for (int t = 0; t < steps; ++t) {
+                rank.clock.charge(0.1 + 0.013 * rank.rank());
+                std::ranges::fill(replica.gradient_span(), 0.f);
+                strategy->update(replica, {static_cast<std::uint64_t>(t), 0, samples});
+                if (2 * t == steps) strategy->rest(replica);  // and on they go
+              }
+              strategy->rest(replica);
+              rested[rank.rank()] = copy_of(replica.weight_span());
+            },
+            {});
+  for (int i = 0; i < n; ++i)
+    for (int w = 0; w < m; ++w) {
+      sums.before[i] += w * i;
+      sums.after[i] += rested[w][i];
+    }
+  return sums;
+}
+
+class AdPsgd : public ::testing::TestWithParam<World> {};
+
+// Few enough exchanges that halves of whole numbers are exact in fp32.
+TEST_P(AdPsgd, TheSumIsConservedExactly) {
+  const Sums sums = run_from_apart(GetParam(), 5, 5, false);
+  EXPECT_EQ(sums.before, sums.after);
+}
+
+TEST_P(AdPsgd, TheSumIsConservedToRounding) {
+  const Sums sums = run_from_apart(GetParam(), 7, 40, true);
+  for (std::size_t i = 0; i < sums.before.size(); ++i)
+    EXPECT_NEAR(sums.before[i], sums.after[i], 1e-5 * sums.before[i]);
+}
+
+TEST_P(AdPsgd, TheSumChangesByTheStepsAlone) {
+  ApartTraining t = of();
+  t.audit = true;
+  const auto gradient = [](int w, int step, std::size_t i) {
+    return static_cast<float>((w * 7 + step * 3 + static_cast<int>(i)) % 9 - 4);
+  };
+  t.gradient = [=](int w, int step, std::span<const float>, std::span<float> out) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = gradient(w, step, i);
+  };
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  std::uint64_t exchanges = 0;
+  for (const ApartRecord& record : outcome) exchanges += record.contributions.count;
+  EXPECT_EQ(exchanges, 2u * 3 * t.steps);  // one a step of ranks 0, 2, 4, counted on both sides
+  for (std::size_t i = 0; i < t.count; ++i) {
+    double due = 0, sum = 0;
+    for (int w = 0; w < t.workers; ++w) {
+      due += static_cast<double>(i % 7);
+      for (int step = 0; step < t.steps; ++step) due -= t.rate * gradient(w, step, i);
+      sum += outcome[w].rested[i];
+    }
+    EXPECT_NEAR(sum, due, 1e-4);
+  }
+}
+
+TEST_P(AdPsgd, AloneItIsPlainSgdBitForBit) {
+  ApartTraining t = of(1);
+  t.momentum = 0.9f;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  ToyReplica alone(nullptr, Memory::plain, t.count, t.rate, t.momentum);
+  for (std::size_t i = 0; i < t.count; ++i) alone.weight_span()[i] = static_cast<float>(i % 7);
+  for (int step = 0; step < t.steps; ++step) {
+    compute_gradient(t, 0, step, alone);
+    alone.apply_gradients(step);
+    EXPECT_TRUE(same_bits(outcome[0].after[step], copy_of(alone.weight_span())));
+  }
+}
+
+TEST_P(AdPsgd, GoesOnWithoutAPassiveWorkerThatLeft) {
+  ApartTraining t = of();
+  t.leaves = 1;
+  FabricOptions options;
+  options.patience_seconds = 20;
+  const ApartOutcome outcome = run_apart(GetParam(), t, options);
+  for (int w = 0; w < t.workers; ++w) EXPECT_EQ(std::ssize(outcome[w].after), w == 1 ? 5 : t.steps);
+}
+
+TEST_P(AdPsgd, GoesOnWithoutAnActiveWorkerThatLeft) {
+  ApartTraining t = of();
+  t.leaves = 2;
+  FabricOptions options;
+  options.patience_seconds = 20;
+  const ApartOutcome outcome = run_apart(GetParam(), t, options);
+  for (int w = 0; w < t.workers; ++w) EXPECT_EQ(std::ssize(outcome[w].after), w == 2 ? 5 : t.steps);
+}
+
+TEST_P(AdPsgd, TheLastPassiveWorkerMayLeaveToo) {
+  ApartTraining t = of(3);
+  t.leaves = 1;
+  FabricOptions options;
+  options.patience_seconds = 20;
+  const ApartOutcome outcome = run_apart(GetParam(), t, options);
+  for (const int w : {0, 2}) EXPECT_EQ(std::ssize(outcome[w].after), t.steps);
+}
+
+TEST_P(AdPsgd, LongVectorsAreAveragedToo) {
+  ApartTraining t = of(4);
+  t.count = 700'001;
+  t.steps = 6;
+  t.audit = true;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  for (const ApartRecord& record : outcome) EXPECT_GT(record.contributions.count, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, AdPsgd, ::testing::ValuesIn(strategy_worlds()),
+                         [](const auto& info) { return info.param.name; });
+
+// Several trainings on the first ranks of one fabric, one after the other.
+using NthTraining = std::function<ApartTraining(std::uint64_t n)>;
+std::vector<ApartOutcome> simulate(int count, int most, const NthTraining& nth,
+                                   bool other_seeds = false) {
+  std::vector<ApartOutcome> outcomes(count);
+  for (int n = 0; n < count; ++n) outcomes[n].resize(nth(n).workers);
+  run_simulated_fabric(most,
+                       [&](Rank& rank) {
+                         for (int n = 0; n < count; ++n) {
+                           barrier(rank.peers, {Purpose::control, 7});
+                           const ApartTraining training = nth(n);
+                           if (rank.rank() >= training.workers) continue;
+                           std::vector<int> first(training.workers);
+                           std::iota(first.begin(), first.end(), 0);
+                           Group group(rank.peers, first);
+                           Rank mine{group, rank.clock, rank.background, rank.lock,
+                                     other_seeds ? rank.seed + n : rank.seed};
+                           outcomes[n][rank.rank()] = train_apart(training, mine);
+                         }
+                       },
+                       {});
+  return outcomes;
+}
+
+// A circle of waiting would end the simulation with an error that says who waits for whom.
+TEST(AdPsgdInSimulation, NobodyWaitsInACircleInAThousandSchedules) {
+  const auto nth = [](std::uint64_t n) {
+    ApartTraining t = of(2 + static_cast<int>(n % 6));
+    t.steps = 6;
+    t.count = 5;
+    t.step_s.clear();
+    for (int w = 0; w < t.workers; ++w)  // from no time at all to many messages' time
+      t.step_s.push_back(1e-6 * static_cast<double>(mixed(n * 64 + w) % 50));
+    return t;
+  };
+  const auto outcomes = simulate(1000, 7, nth, true);
+  for (const ApartOutcome& outcome : outcomes)
+    for (std::size_t w = 0; w < outcome.size(); ++w) {
+      ASSERT_EQ(outcome[w].after.size(), 6u);
+      ASSERT_TRUE(w % 2 == 1 || outcome[w].contributions.count == 6u);
+    }
+}
+
+TEST(AdPsgdInSimulation, OneSeedGivesTheSameBitsTwice) {
+  const auto outcomes = simulate(2, 5, [](std::uint64_t) { return of(); });
+  for (int w = 0; w < 5; ++w)
+    for (int t = 0; t < 20; ++t)
+      EXPECT_TRUE(same_bits(outcomes[0][w].after[t], outcomes[1][w].after[t]));
+}
+
+// Which of the workers is three times as slow.
+class AdPsgdSlow : public ::testing::TestWithParam<int> {};
+TEST_P(AdPsgdSlow, NobodyWaitsForIt) {
+  const auto nth = [](std::uint64_t) {
+    ApartTraining t = of(6);
+    t.step_s = std::vector<double>(6, 0.1);
+    t.step_s[GetParam()] = 0.3;
+    return t;
+  };
+  const ApartOutcome outcome = simulate(1, 6, nth)[0];
+  for (int w = 0; w < 6; ++w) {
+    EXPECT_NEAR(outcome[w].trained_s, w == GetParam() ? 6 : 2, 1e-2) << w;
+    EXPECT_LT(outcome[w].waited_s, 1e-2);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(ActiveAndPassive, AdPsgdSlow, ::testing::Values(2, 3));
+
+TEST(AdPsgdInSimulation, TwoWorkersMeetInTheMiddle) {
+  const auto nth = [](std::uint64_t) {
+    ApartTraining t = of(2);
+    t.steps = 1;
+    t.step_s = {0.2, 0.1};  // both have stepped when they meet
+    t.gradient = [](int w, int, std::span<const float>, std::span<float> out) {
+      std::ranges::fill(out, w == 0 ? 8.f : -8.f);
+    };
+    return t;
+  };
+  const ApartOutcome outcome = simulate(1, 2, nth)[0];
+  for (std::size_t i = 0; i < outcome[0].rested.size(); ++i) {
+    EXPECT_EQ(outcome[0].after[0][i], static_cast<float>(i % 7) - 2);
+    EXPECT_EQ(outcome[0].rested[i], static_cast<float>(i % 7));
+    EXPECT_EQ(outcome[1].rested[i], static_cast<float>(i % 7));
+  }
+}
+
+TEST(AdPsgdInSimulation, HollowWeightsTakeTheSameTime) {
+  const auto nth = [](std::uint64_t n) {
+    ApartTraining t = of();
+    t.count = 1'000'000;
+    t.steps = 4;
+    for (int w = 0; w < 5; ++w) t.step_s[w] = 1e-4 + 0.07e-4 * w;  // no ties
+    t.memory = n == 0 ? Memory::plain : Memory::hollow;
+    return t;
+  };
+  const auto outcomes = simulate(2, 5, nth);
+  for (int w = 0; w < 5; ++w) {
+    EXPECT_NEAR(outcomes[0][w].trained_s, outcomes[1][w].trained_s, 1e-9);
+    EXPECT_EQ(outcomes[1][w].waited_s > 1e-4, w % 2 == 0);  // for the network
+  }
+}
+
+TEST(AdPsgdInSimulation, GoesOnWithoutWorkersThatDied) {
+  ApartTraining t = of(6);
+  t.count = 100'000;
+  SimulatedCluster cluster;
+  cluster.ranks = t.workers;
+  cluster.bandwidth_bytes_per_s = 5e6;
+  cluster.patience_s = 20;
+  cluster.deaths = {{3, 0.75}, {0, 1.23}};
+  ApartOutcome outcome(t.workers);
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  for (const int w : {1, 2, 4, 5}) EXPECT_EQ(std::ssize(outcome[w].after), t.steps);
+}
+
+}  // namespace
+}  // namespace lockstep::testing
