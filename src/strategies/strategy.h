@@ -76,7 +76,8 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
   virtual ~Strategy() = default;
 
-  // On all ranks, before the first step: the weights are in place, the same on all ranks.
+  // On all ranks, before the first step: the weights are in place, the same on all ranks, or those
+  // of a checkpoint.
   virtual void begin(Replica&) {}
   // On workers. In: replica.gradients() of this rank's own samples. Out: replica.weights() for the
   // next forward. Decides when, and with what, to apply_gradients().

@@ -104,8 +104,7 @@ void complete_records(TrainConfig& config) {
 void check(const TrainConfig& config) {
   check_servers(config);
   check_ranks(config);
-  check_strategy(config.strategy, config.workers, config.servers,
-                 config.server_placement == "colocated");
+  check_strategy(config.strategy, config.workers, config.servers, config.servers_within_workers());
   all_reduce_named(config.collective);
   check_training(config);
   check_records(config);

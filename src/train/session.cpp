@@ -73,10 +73,13 @@ std::unique_ptr<Strategy> Session::make_strategy_of_run() {
 }
 
 std::uint64_t Session::start() {
-  const bool resumes = !config_.resume.empty();
-  if (!resumes) broadcast(rank_.peers, kInitial, replica_.weights());
-  strategy_->begin(replica_);
-  const std::uint64_t first = resumes ? restore() : 0;
+  std::uint64_t first = 0;
+  if (config_.resume.empty()) {
+    broadcast(rank_.peers, kInitial, replica_.weights());
+    strategy_->begin(replica_);
+  } else {
+    first = restore();
+  }
   recorder_.begin(options_.folder, options_.own_process,
                   {first, log_.samples(), before_.elapsed_s, before_.waited});
   together();

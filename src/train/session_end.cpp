@@ -23,6 +23,7 @@ std::uint64_t Session::restore() {
   const Checkpoint checkpoint(config_.resume);
   const int r = rank_.rank();
   checkpoint.read(r, "weights", learner_->replica().weights().bytes());
+  strategy_->begin(replica_);
   for (const Kept& kept : strategy_->memories())
     checkpoint.read(r, "strategy-" + kept.name, kept.values.bytes());
   learner_->restore(checkpoint, r);
