@@ -14,11 +14,14 @@ auto CentralClient::with_server(int k, F&& call) {
   } catch (const TransportError& e) {
     using Kind = TransportError::Kind;
     if (e.kind() != Kind::dead && e.kind() != Kind::left) throw;
+    // One server may have left because of another, which the error then names.
+    const auto rank_of = [&](int j) { return crew_.rank.peers.job_rank(crew_.rank_of_server(j)); };
+    for (int j = 0; j < crew_.servers; ++j)
+      if (rank_of(j) == e.peer()) k = j;
     const Slice held = shard(k);
     throw TransportError(
         e.kind(), e.peer(),
-        fmt::format("server {} (rank {}), which held {}, is gone: {}", k,
-                    crew_.rank.peers.job_rank(crew_.rank_of_server(k)),
+        fmt::format("server {} (rank {}), which held {}, is gone: {}", k, rank_of(k),
                     held.count ? fmt::format("parameters {}..{}", held.begin, held.end() - 1)
                                : "no parameters",
                     e.what()));
