@@ -98,6 +98,13 @@ TEST(Optimiser, AdamWHasTheBitsOfLibTorch) {
                                       torch::optim::AdamWOptions(kLr).weight_decay(0));
 }
 
+TEST(Optimiser, AdagradHasTheBitsOfLibTorch) {
+  const auto plain = [] { return torch::optim::AdagradOptions(kLr); };
+  expect_bits_of<torch::optim::Adagrad>("adagrad", plain());
+  expect_bits_of<torch::optim::Adagrad>("adagrad:weight_decay=0.01,eps=1e-6",
+                                        plain().weight_decay(0.01).eps(1e-6));
+}
+
 TEST(Optimiser, StateMovesToAnotherAndGoesOnTheSame) {
   for (const OptimiserRow& row : optimisers()) {
     const std::string spec =
