@@ -62,7 +62,8 @@ TEST_P(Audit, CatchesWhatIsPlantedAndAllRanksSayTheSame) {
                  },
                  {});
   for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_THAT(said[i][0], AllOf(HasSubstr("step 0"), HasSubstr("rank"), HasSubstr("parameters")))
+    EXPECT_THAT(said[i][0], AllOf(HasSubstr(fmt::format("step {},", all[i].caught_in)),
+                                  HasSubstr("rank"), HasSubstr("parameters")))
         << all[i].name;
     for (int r = 1; r < all[i].training.ranks(); ++r) EXPECT_EQ(said[i][r], said[i][0]);
   }

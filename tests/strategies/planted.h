@@ -86,9 +86,41 @@ class ForgetsTheResult final : public Strategy {
   const std::unique_ptr<Strategy> inner_;
 };
 
+// A right strategy, except that worker 1 does not keep what becomes of the strategy's own first
+// memory: the centre, or where a round began.
+class ForgetsTheCentre final : public Strategy {
+ public:
+  ForgetsTheCentre(const Crew& crew, std::string_view spec)
+      : Strategy(crew), inner_(make_strategy(spec, crew)) {}
+  void begin(Replica& replica) override { inner_->begin(replica); }
+  void update(Replica& replica, const Step& step) override {
+    const Values centre = inner_->memories()[0].values;
+    Floats before(centre.count());
+    const Values kept(before.data(), before.size(), Type::fp32);
+    copy(kept.bytes(), centre.bytes());
+    inner_->update(replica, step);
+    if (crew_.rank.rank() == 1) copy(centre.bytes(), kept.bytes());
+  }
+  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
+    return inner_->flows(step, rank, count);
+  }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    return inner_->flows_of_memory(which, step, rank, count);
+  }
+  std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
+    return inner_->bytes_sent(step, rank, count);
+  }
+  std::vector<Kept> memories() override { return inner_->memories(); }
+
+ private:
+  const std::unique_ptr<Strategy> inner_;
+};
+
 struct Plant {
   std::string name;
   Training training;
+  int caught_in = 0;  // step
 };
 
 inline std::vector<Plant> plants() {
@@ -96,8 +128,8 @@ inline std::vector<Plant> plants() {
   base.workers = 3;
   base.samples = {4, 2, 6};
   std::vector<Plant> all;
-  const auto add = [&](std::string name, MakeOnRank make, int servers = 0) {
-    all.push_back({std::move(name), base});
+  const auto add = [&](std::string name, MakeOnRank make, int servers = 0, int caught_in = 0) {
+    all.push_back({std::move(name), base, caught_in});
     all.back().training.make = std::move(make);
     all.back().training.servers = servers;
   };
@@ -110,6 +142,9 @@ inline std::vector<Plant> plants() {
       2);
   add("forgets the average so far", [](const Crew& crew) {
     return std::make_unique<ForgetsTheResult>(crew, "step-wise:form=token");
+  });
+  add("forgets where the round began", [](const Crew& crew) {
+    return std::make_unique<ForgetsTheCentre>(crew, "slow-mo:period=1");
   });
   return all;
 }

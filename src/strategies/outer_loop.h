@@ -1,0 +1,60 @@
+// Local SGD with an outer optimiser. In a round every worker takes `period` steps alone; then the
+// weights are averaged, by the samples that each has had in the round, and the way from the round's
+// start to that mean is what the outer optimiser steps with. All workers compute the same outer
+// step and begin the next round with the same weights. The inner optimiser's state stays each
+// worker's own. Bytes are those of Local SGD.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "collectives/scratch.h"
+#include "strategies/strategy.h"
+
+namespace lockstep {
+
+class OuterLoop : public Strategy {
+ public:
+  // The name, for errors; those of the memories, for checkpoints.
+  struct Names {
+    std::string strategy, start, momentum;
+  };
+  OuterLoop(const Crew&, std::uint64_t period, Names);
+
+  void begin(Replica&) override;
+  void update(Replica&, const Step&) override;
+  std::vector<Flow> flows(const Step&, int rank, std::size_t count) const override;
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step&, int rank,
+                                    std::size_t count) const override;
+  std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override;
+  std::vector<Kept> memories() override;
+  std::string state() const override;
+  void restore(const std::string&) override;
+
+ protected:
+  // One outer step. `mean` comes with the workers' mean, and is scratch; `start`, where the round
+  // began, becomes where the next one does. `gamma` is the inner learning rate of the round.
+  virtual void outer_step(Values mean, Values start, Values momentum, double gamma) const = 0;
+  // What outer_step() says of start and momentum, as factors of what it came with.
+  struct Factors {
+    double mean, start, momentum;
+  };
+  virtual Factors of_start(double gamma) const = 0;
+  virtual Factors of_momentum(double gamma) const = 0;
+
+ private:
+  bool ends_round(const Step& step) const { return (step.number + 1) % period_ == 0; }
+  std::vector<std::size_t> since_start(const Step&) const;
+  Flow flow_of(const Factors&, const Step&, std::size_t count) const;
+
+  const std::uint64_t period_;
+  const Names names_;
+  const Replica* replica_ = nullptr;  // for the learning rate
+  std::optional<Scratch> start_, momentum_;
+  // As the last step left them: kept until the next, for flows() of the step just taken.
+  std::uint64_t next_ = 0;
+  bool ended_ = true;
+  std::vector<std::size_t> since_;  // samples of each worker in this round
+};
+
+}  // namespace lockstep
