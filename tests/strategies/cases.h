@@ -48,6 +48,7 @@ inline std::vector<Case> strategy_cases() {
       {"d-psgd", {"graph=exponential", "graph=complete"}},
       {"slow-mo", {"period=1", "period=2,momentum=0.8,rate=0.5", "period=1,momentum=0"}},
       {"diloco", {"period=1", "period=2", "period=1,lr=1,momentum=0"}},
+      {"sma", {"momentum=0", "alpha=0.1"}},
       {"step-wise",
        {"start=fixed", "start=forward", "start=backward", "start=random", "form=token,start=fixed",
         "form=token,start=forward", "form=token,start=backward", "form=token,start=zigzag",

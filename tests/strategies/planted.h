@@ -146,6 +146,10 @@ inline std::vector<Plant> plants() {
   add("forgets where the round began", [](const Crew& crew) {
     return std::make_unique<ForgetsTheCentre>(crew, "slow-mo:period=1");
   });
+  add(
+      "forgets the centre",
+      [](const Crew& crew) { return std::make_unique<ForgetsTheCentre>(crew, "sma"); }, 0,
+      1);  // until then nobody has left it
   return all;
 }
 
