@@ -81,6 +81,28 @@ TEST(HogwildOnHosts, OneMemoryIsOfOneHost) {
   }
 }
 
+TEST(HogwildInSimulation, OneSeedGivesTheSameBitsTwice) {
+  ApartTraining t = hogwild("plain", 3);
+  t.gradient = rough_gradient;
+  t.momentum = 0.9f;
+  // No two workers are ever done at the same time: the second training starts at another time of
+  // the same clock, where a tie may be rounded to another order.
+  t.step_s = {0.1, 0.1371, 0.1713};
+  const auto outcomes = run_apart_all(simulated_world(), {t, t});
+  expect_same_bits(outcomes[0], outcomes[1]);
+}
+
+TEST(HogwildInSimulation, SizesAloneTakeTheSameTimeAndSendNothing) {
+  ApartTraining t = hogwild("atomic", 3), hollow = t;
+  hollow.memory = Memory::hollow;
+  const auto outcomes = run_apart_all(simulated_world(), {t, hollow});
+  EXPECT_THAT(bytes_sent(outcomes[1]), Each(0));
+  for (int w = 0; w < 3; ++w) {
+    EXPECT_EQ(updates_in(outcomes[1][w]), 20u);
+    EXPECT_NEAR(outcomes[0][w].trained_s, outcomes[1][w].trained_s, 1e-9);
+  }
+}
+
 TEST(HogwildInSimulation, StalenessCountsTheUpdatesOfOthers) {
   const auto outcome = run_apart(simulated_world(), hogwild("atomic", 3));
   for (int w = 0; w < 3; ++w)
