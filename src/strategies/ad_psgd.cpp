@@ -15,6 +15,7 @@
 #include "strategies/ad_psgd_exchange.h"
 #include "strategies/add_scaled.h"
 #include "strategies/registry.h"
+#include "transport/patient.h"
 
 namespace lockstep {
 namespace {
@@ -49,9 +50,7 @@ class AdPsgd final : public Strategy {
         exchange.say_rest(lane, passives);
       });
     }
-    exchange_->wait_for_rest(true);
     if (job_ != 0) crew_.rank.background.wait(job_);
-    exchange_->wait_for_rest(false);
     job_ = 0;
     meet_all();
     const std::lock_guard hold(crew_.rank.lock);
@@ -140,7 +139,7 @@ class AdPsgd final : public Strategy {
           }
     };
     others([&](int w) { peers.wait(peers.send(w, kRests, {})); });
-    others([&](int w) { peers.wait(peers.recv(w, kRests, {})); });
+    others([&](int w) { wait_while_it_lives(peers, peers.recv(w, kRests, {})); });
   }
 
   Rng random_;

@@ -1,6 +1,7 @@
 #include "strategies/ad_psgd_exchange.h"
 
 #include "strategies/add_scaled.h"
+#include "transport/patient.h"
 
 namespace lockstep {
 namespace {
@@ -132,14 +133,14 @@ void AdPsgdExchange::answer(Transport& lane, const std::vector<int>& actives) {
 // Who asks. Nobody: the active worker whose `rest` is waited for rests, or is gone.
 std::optional<int> AdPsgdExchange::next(Transport& lane, Request rest, Request asked) const {
   const Request either[] = {rest, asked};
-  for (;;) try {
-      Arrival arrival;
-      if (lane.wait_any(either, lane.patience(), &arrival) == 0) return {};
-      return arrival.from;
-    } catch (const TransportError& e) {
-      if (is_of_one_gone(e)) return {};
-      if (e.kind() != Kind::deadline || resting_) throw;  // else they compute
-    }
+  try {
+    Arrival arrival;
+    if (wait_any_while_they_live(lane, either, &arrival) == 0) return {};
+    return arrival.from;
+  } catch (const TransportError& e) {
+    if (is_of_one_gone(e)) return {};
+    throw;
+  }
 }
 
 // Whoever asks is answered. Meanwhile one active worker after the other is waited for by name,

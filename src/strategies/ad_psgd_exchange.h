@@ -35,10 +35,7 @@ class AdPsgdExchange {
   const Contributions& contributions() const { return contributions_; }
   bool is_gone(int peer) const { return gone_[peer]; }
 
-  // And which need not hold it: whether this passive worker only waits for the others, and no
-  // longer than its patience;
-  void wait_for_rest(bool resting) { resting_ = resting; }
-  // whether answer() has thrown;
+  // And which need not hold it: whether answer() has thrown;
   bool failed() const { return failed_; }
   // the strategy goes away, and the job with its next message.
   void abandon() { abandoned_ = true; }
@@ -59,7 +56,7 @@ class AdPsgdExchange {
   std::vector<bool> gone_;
   // The job's own, in the names of the rule: a is the active worker's, b the passive one's.
   Scratch a_, b_;
-  std::atomic<bool> resting_ = false, failed_ = false, abandoned_ = false;
+  std::atomic<bool> failed_ = false, abandoned_ = false;
 };
 
 }  // namespace lockstep

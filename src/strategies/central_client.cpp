@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "transport/patient.h"
+
 namespace lockstep {
 
 using Wants = CentralRequest::Wants;
@@ -81,8 +83,9 @@ CentralAnswer CentralClient::answer() {
   or_cancel([&] {
     for (const Open& open : open_) {
       const Projection held = with_server(open.server, [&] {
-        crew_.rank.peers.wait(open.word);
-        crew_.rank.peers.wait(open.numbers);
+        // A server may hold its answer back until others have taken their steps.
+        wait_while_it_lives(crew_.rank.peers, open.word);
+        wait_while_it_lives(crew_.rank.peers, open.numbers);
         return proof_.take(crew_.rank.peers, crew_.rank_of_server(open.server));
       });
       proof_.expect("weights that a server held", open.into, {{1, held}});

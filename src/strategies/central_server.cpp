@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/patient.h"
+
 namespace lockstep {
 
 using Wants = CentralRequest::Wants;
@@ -51,7 +53,7 @@ void CentralServer::turn(Replica& replica) {
   survive(replica, [&] {
     Arrival arrival;
     Transport& peers = crew_.rank.peers;
-    const int w = whose[peers.wait_any(open, peers.patience(), &arrival)];
+    const int w = whose[wait_any_while_they_live(peers, open, &arrival)];
     next_ = (w + 1) % crew_.workers;
     arrived(replica, w, arrival);
   });

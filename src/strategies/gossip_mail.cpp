@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/patient.h"
+
 namespace lockstep {
 namespace {
 
@@ -68,12 +70,7 @@ bool GossipMail::take_next(const Take& take) {
 // The head of that peer's next message: it is here, or it is waited for.
 void GossipMail::open_next(int peer) {
   const Request request = lane_.recv(peer, kHead, bytes_of(head_).part(0, head_bytes_));
-  try {
-    rests_[peer] = lane_.wait(request).bytes == 0;
-  } catch (const TransportError& e) {
-    if (e.kind() == TransportError::Kind::deadline) give_up(request);
-    throw;
-  }
+  rests_[peer] = wait_while_it_lives(lane_, request).bytes == 0;
   const Values x = inbox_.values();
   if (!rests_[peer])
     coming_ = {peer, lane_.recv(peer, kWeights.with_format(x.format()), x.bytes())};

@@ -12,6 +12,7 @@
 
 #include "collectives/scratch.h"
 #include "strategies/registry.h"
+#include "transport/patient.h"
 
 namespace lockstep {
 namespace {
@@ -114,7 +115,8 @@ class Hogwild final : public Strategy {
     for (int w = 0; w < crew_.workers; ++w)
       if (w != peers.rank()) sent.push_back(peers.send(w, kRest, {}));
     for (int w = 0; w < crew_.workers; ++w)
-      if (w != peers.rank()) unless_gone([&] { peers.wait(peers.recv(w, kRest, {})); });
+      if (w != peers.rank())
+        unless_gone([&] { wait_while_it_lives(peers, peers.recv(w, kRest, {})); });
     for (const Request request : sent) unless_gone([&] { peers.wait(request); });
   }
   template <class F>
