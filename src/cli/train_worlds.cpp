@@ -11,6 +11,7 @@
 #include "cli/train_view.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
+#include "cluster/shared_tasks.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
 #include "strategies/registry.h"
@@ -31,6 +32,23 @@ WorkerOutcome train_under(Rank& rank, const Experiment& experiment, const Worker
   return train(conditioned.rank(), experiment, options);
 }
 
+// One of several ranks of this process. Where the others can go on without one that a fault kills,
+// they do.
+void train_unless_killed(Rank& rank, const Experiment& experiment, const WorkerOptions& options,
+                         const Sleep& sleep, WorkerOutcome& leaders) {
+  try {
+    WorkerOutcome mine = train_under(rank, experiment, options, sleep);
+    if (mine.leads) leaders = std::move(mine);
+  } catch (const RankKilled&) {
+    if (!strategy_named(experiment.config.strategy).goes_on()) throw;
+  }
+}
+
+// For ranks that share this process. `call_s`: what a call to a coordinator would take.
+std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks_in(TaskBook& book, double call_s) {
+  return [&book, call_s](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, call_s); };
+}
+
 }  // namespace
 
 void set_up_process(const Experiment& experiment, int local_rank, int local_ranks) {
@@ -45,10 +63,11 @@ void set_up_process(const Experiment& experiment, int local_rank, int local_rank
 WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions options) {
   set_up_process(experiment, 0, 1);
   WorkerOutcome outcome;
+  TaskBook tasks(experiment.config.ranks());
+  options.tasks = tasks_in(tasks, 2 * experiment.simulation->cluster.latency_s);
   run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
     const Sleep sleep = [&](double seconds) { rank.clock.charge(seconds); };
-    WorkerOutcome mine = train_under(rank, experiment, options, sleep);
-    if (mine.leads) outcome = std::move(mine);
+    train_unless_killed(rank, experiment, options, sleep, outcome);
   });
   return outcome;
 }
@@ -57,20 +76,14 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
   set_up_process(experiment, 0, 1);
   std::mutex turn;
   options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
+  TaskBook tasks(experiment.config.ranks());
+  options.tasks = tasks_in(tasks, 0);
   WorkerOutcome outcome;
   FabricOptions fabric;
   fabric.seed = experiment.config.seed;
   run_loopback(
       experiment.config.ranks(),
-      [&](Rank& rank) {
-        try {
-          WorkerOutcome mine = train_under(rank, experiment, options, sleep_for);
-          if (mine.leads) outcome = std::move(mine);
-        } catch (const RankKilled&) {
-          // Where the others can go on, they do.
-          if (!strategy_named(experiment.config.strategy).goes_apart()) throw;
-        }
-      },
+      [&](Rank& rank) { train_unless_killed(rank, experiment, options, sleep_for, outcome); },
       fabric);
   return outcome;
 }
@@ -83,6 +96,7 @@ WorkerOutcome train_as_rank(const Start& start, const Experiment& experiment,
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
   Job job(start, job_options);
+  options.tasks = [&](Rank&) { return job.tasks(); };
   try {
     WorkerOutcome outcome =
         train_under(job.rank(), experiment, options, sleep_for, [] { raise(SIGKILL); });
@@ -99,7 +113,7 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
-  options.goes_on = strategy_named(config.strategy).goes_apart();
+  options.goes_on = strategy_named(config.strategy).goes_on();
   options.command = {"", "train-worker", config.out};
   options.threads_per_worker = threads;
   options.transport = config.transport;

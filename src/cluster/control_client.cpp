@@ -142,6 +142,10 @@ std::string ControlClient::local_address() const {
   return text;
 }
 
+void ControlClient::call(const std::function<void(protocol::ControlIf&)>& some) {
+  ask([&](auto& client) { some(client); });
+}
+
 void ControlClient::leave(int status, int blamed, const std::string& why) {
   ask([&](auto& client) { client.leave(status, blamed, why); });
 }

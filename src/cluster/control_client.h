@@ -1,6 +1,7 @@
 // A worker's end of its control connection, proved on both sides. Belongs to one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "cluster/start.h"
 
 namespace lockstep {
+
+namespace protocol {
+class ControlIf;
+}
 
 class ControlClient {
  public:
@@ -25,6 +30,8 @@ class ControlClient {
   protocol::Roster roster(int round, int first);
   std::vector<protocol::Death> heartbeat(int known);
   void leave(int status, int blamed, const std::string& why);
+  // Any call of the service.
+  void call(const std::function<void(protocol::ControlIf&)>&);
 
   // Our own address on the way to the coordinator, without the port.
   std::string local_address() const;

@@ -7,12 +7,14 @@
 #include "cluster/Control.h"
 #include "cluster/handshake.h"
 #include "cluster/members.h"
+#include "cluster/task_book.h"
 
 namespace lockstep {
 
 class ControlHandler final : public protocol::ControlIf {
  public:
-  ControlHandler(Members& members, const std::string& key) : members_(members), key_(key) {}
+  ControlHandler(Members& members, TaskBook& tasks, const std::string& key)
+      : members_(members), tasks_(tasks), key_(key) {}
   // The connection is gone.
   ~ControlHandler() override;
 
@@ -29,11 +31,27 @@ class ControlHandler final : public protocol::ControlIf {
   void heartbeat(std::vector<protocol::Death>&, int32_t known) override;
   void leave(int32_t status, int32_t blamed, const std::string& why) override;
 
+  // In task_calls.cpp.
+  void prepare_round(int64_t round, int32_t tasks, double give_up_s, bool reissue) override;
+  void add_indices(int32_t task, const std::string& indices) override;
+  void begin_round() override;
+  void look_at_round(protocol::Round&, int32_t first) override;
+  void bury(int32_t rank) override;
+  void take_back(int32_t task) override;
+  void close_rounds() override;
+  void take_task(protocol::Handed&) override;
+  void task_page(std::string& indices, int64_t round, int32_t task, int64_t first) override;
+  bool report_task(int64_t round, int32_t task, double loss, int64_t samples) override;
+
  private:
   enum class Stage { stranger, greeted, proven, joined, left };
   void expect(Stage) const;  // throws Refused if it is not this call's turn
 
+  // Of a rank that has joined: runs it, and refuses what is a UsageError.
+  void serve(const std::function<void(int rank)>& call);
+
   Members& members_;
+  TaskBook& tasks_;
   const std::string& key_;
   Stage stage_ = Stage::stranger;
   Transcript transcript_;

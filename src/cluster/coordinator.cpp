@@ -33,10 +33,11 @@ constexpr int kStrangerTicks =
 // calls come from the server's thread.
 class Handlers final : public protocol::ControlIfFactory {
  public:
-  Handlers(Members& members, const std::string& key) : members_(members), key_(key) {}
+  Handlers(Members& members, TaskBook& tasks, const std::string& key)
+      : members_(members), tasks_(tasks), key_(key) {}
 
   protocol::ControlIf* getHandler(const thrift::TConnectionInfo& info) override {
-    auto* handler = new ControlHandler(members_, key_);
+    auto* handler = new ControlHandler(members_, tasks_, key_);
     open_[handler] = {std::dynamic_pointer_cast<TSocket>(info.transport), 0};
     return handler;
   }
@@ -59,6 +60,7 @@ class Handlers final : public protocol::ControlIfFactory {
     int ticks = 0;
   };
   Members& members_;
+  TaskBook& tasks_;
   const std::string& key_;
   std::map<ControlHandler*, Connection> open_;
 };
@@ -68,11 +70,13 @@ class Handlers final : public protocol::ControlIfFactory {
 struct Coordinator::Server {
   explicit Server(const CoordinatorOptions& options)
       : members(options.size),
+        tasks(options.size),
         key(options.key),
         host(options.listen.host),
-        handlers(std::make_shared<Handlers>(members, key)),
+        handlers(std::make_shared<Handlers>(members, tasks, key)),
         socket(std::make_shared<thrift::transport::TNonblockingServerSocket>(options.listen.host,
                                                                              options.listen.port)) {
+    members.on_gone([this](int rank) { tasks.bury(rank); });
     // What strangers send is no news: Thrift would print a line for each.
     thrift::GlobalOutput.setOutputFunction([](const char*) {});
     auto protocols = std::make_shared<
@@ -121,6 +125,7 @@ struct Coordinator::Server {
   }
 
   Members members;
+  TaskBook tasks;
   std::string key;
   std::string host;
   std::shared_ptr<Handlers> handlers;

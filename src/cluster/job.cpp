@@ -12,6 +12,7 @@
 #include "cluster/coordinator.h"
 #include "cluster/host.h"
 #include "cluster/membership.h"
+#include "cluster/remote_tasks.h"
 #include "cluster/wiring.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
@@ -105,6 +106,10 @@ Job::~Job() {
 }
 
 Rank& Job::rank() { return parts_->rank->rank(); }
+
+std::unique_ptr<TaskBoard> Job::tasks() {
+  return std::make_unique<RemoteTasks>(*parts_->membership);
+}
 
 void Job::leave() { parts_->depart(0, -1, ""); }
 

@@ -85,6 +85,7 @@ void Members::leave(int rank, int status, int blamed, const std::string& why) {
   const bool survivor = blamed >= 0 && blamed < size() && blamed != rank;
   if (status != 0 && !survivor) return bury(rank, why);
   entry.state = State::left;
+  if (gone_) gone_(rank);
   if (status != 0) survivors_.push_back(death(rank, why));
 }
 
@@ -120,6 +121,7 @@ void Members::tick() {
 void Members::bury(int rank, const std::string& reason) {
   ranks_[rank].state = State::dead;
   deaths_.push_back(death(rank, reason));
+  if (gone_) gone_(rank);
 }
 
 std::vector<protocol::Death> Members::deaths(int known) const {

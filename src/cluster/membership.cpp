@@ -70,6 +70,11 @@ void Membership::watch(Deaths& deaths) {
   thread_ = std::thread([this, &deaths] { beat(deaths); });
 }
 
+void Membership::ask(const std::function<void(protocol::ControlIf&)>& call) {
+  std::lock_guard one(calls_);
+  control_.call(call);
+}
+
 void Membership::beat(Deaths& deaths) {
   int known = 0;
   std::unique_lock lock(mutex_);
@@ -77,7 +82,11 @@ void Membership::beat(Deaths& deaths) {
   while (!stopped_.wait_for(lock, period, [this] { return stopping_; })) {
     lock.unlock();
     try {
-      for (const auto& death : control_.heartbeat(known)) {
+      const auto news = [&] {
+        std::lock_guard one(calls_);
+        return control_.heartbeat(known);
+      }();
+      for (const auto& death : news) {
         ++known;
         if (death.rank >= 0 && death.rank < size_ && death.rank != rank_)
           deaths.report(death.rank, death.reason);

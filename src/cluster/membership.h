@@ -37,6 +37,8 @@ class Membership {
   // From now on a thread of its own sends heartbeats and reports deaths; if the coordinator is
   // lost, it reports every peer. `deaths` must outlive this. Once, after ready().
   void watch(Deaths& deaths);
+  // Any call of the service, beside the heartbeats. Errors as of ControlClient.
+  void ask(const std::function<void(protocol::ControlIf&)>&);
 
   // Tells the coordinator. Status 0: in good order; else `blamed` is the rank that was the cause,
   // or -1. A coordinator already lost is no error here.
@@ -49,6 +51,7 @@ class Membership {
 
   const int rank_, size_;
   const double deadline_;
+  std::mutex calls_;  // the connection is the rank's and the heartbeats', by turns
   ControlClient control_;
   std::mutex mutex_;
   std::condition_variable stopped_;

@@ -36,12 +36,14 @@ Values TorchReplica::gradients() {
 
 void TorchReplica::apply_gradients(std::uint64_t step, Slice part) {
   if (step != std::exchange(zero_step_, step)) zero_.clear();
-  optimiser_->step(schedule_.at(step), step, part);
+  if (std::exchange(forgot_, false)) origin_ = step;
+  optimiser_->step(schedule_.at(step), step - origin_, part);
   zero_.push_back(part);
 }
 
 void TorchReplica::forget() {
   for (const OptimiserState& s : optimiser_->state()) std::ranges::fill(s.values, 0.0f);
+  forgot_ = true;
 }
 
 void TorchReplica::zero_gradients() {

@@ -104,6 +104,9 @@ class TorchReplica final : public Replica {
   // Parts of the gradients that the optimiser left zero, all in this step.
   std::vector<Slice> zero_;
   std::uint64_t zero_step_ = 0;
+  // The optimiser counts its steps from here: the first after it last forgot.
+  std::uint64_t origin_ = 0;
+  bool forgot_ = false;
 };
 
 }  // namespace lockstep

@@ -36,6 +36,11 @@ void check_crew(const StrategyRow& row, int workers, int servers, bool colocated
                     "number of servers away",
                     row.name, servers));
   if (!row.has_servers()) return;
+  if (row.goes_in_rounds() && (servers != 1 || colocated))
+    throw UsageError(fmt::format(
+        "strategy '{}' with {} {} servers: it has one manager, a rank of its own; leave "
+        "servers and their placement away",
+        row.name, servers, colocated ? "co-located" : "dedicated"));
   if (servers < 1)
     throw UsageError(
         fmt::format("strategy '{}' with {} servers: at least 1 is needed", row.name, servers));

@@ -25,8 +25,9 @@ struct StrategyParameter {
 enum class Exchange { collective, servers, peers };
 
 // How workers keep pace: all take each step together; or each goes at its own, exchanges when it
-// comes to it, and goes on without those that are gone.
-enum class Pace { together, apart };
+// comes to it, and goes on without those that are gone; or in rounds, in which a manager hands out
+// tasks and each worker works through its own alone (see round_strategy.h).
+enum class Pace { together, apart, rounds };
 
 struct StrategyRow {
   std::string_view name, alias;  // the alias may be empty
@@ -39,6 +40,9 @@ struct StrategyRow {
 
   bool has_servers() const { return exchange == Exchange::servers; }
   bool goes_apart() const { return pace == Pace::apart; }
+  bool goes_in_rounds() const { return pace == Pace::rounds; }
+  // Do the others go on when a worker dies?
+  bool goes_on() const { return pace != Pace::together; }
 };
 
 std::span<const StrategyRow> strategies();

@@ -84,6 +84,26 @@ void check_records(const TrainConfig& config) {
   if (!config.timeline.empty()) step_window(config.timeline);
 }
 
+// Where tasks are epochs' shards, all else that comes in steps of the run has no meaning.
+void check_rounds(const TrainConfig& config) {
+  if (!strategy_named(config.strategy).goes_in_rounds()) return;
+  const auto refuse = [&](bool given, const char* flag, const char* why) {
+    if (given)
+      throw UsageError(fmt::format("{} does not work with {}: {}", flag,
+                                   strategy_named(config.strategy).name, why));
+  };
+  refuse(config.steps > 0, "--steps", "it trains whole epochs; give --epochs");
+  refuse(config.evaluate_every > 0, "--evaluate-every", "there is a model after each epoch only");
+  refuse(config.checkpoint_every > 0, "--checkpoint-every", "its runs can't be resumed");
+  refuse(!config.resume.empty(), "--resume", "its runs can't be resumed");
+  refuse(!config.profile_out.empty(), "--profile-out", "measure a step with another strategy");
+  if (cluster_kind(config.cluster) != "sim" ||
+      simulation_from(config.cluster, config.ranks(), config.seed).numerics)
+    return;
+  refuse(full_spec(config.strategy).find("exchange=files") != std::string::npos, "numerics=off",
+         "there are no numbers to write to files; use exchange=messages");
+}
+
 }  // namespace
 
 void complete(TrainConfig& config) {
@@ -108,6 +128,7 @@ void check(const TrainConfig& config) {
   all_reduce_named(config.collective);
   check_training(config);
   check_records(config);
+  check_rounds(config);
   conditions_from(config);
   if (cluster_kind(config.cluster) != "sim") return;
   const Simulation simulation = simulation_from(config.cluster, config.ranks() - config.guests(),

@@ -11,6 +11,8 @@ class HollowLearner final : public Learner {
 
   Replica& replica() override { return replica_; }
   double compute(std::uint64_t) override { return 0; }
+  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
+  double compute_of_task(std::size_t, std::uint64_t) override { return 0; }
   Tally tally(Slice) override { return {}; }
   void save_model(const std::string&) override {}
   std::vector<Blob> state() override { return {}; }

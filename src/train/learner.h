@@ -38,6 +38,12 @@ class Learner {
   // over its samples, zeros if it has none. Returns the mean loss, 0 without samples.
   // BadGradient names rank, step and parameter if a gradient is not finite.
   virtual double compute(std::uint64_t step) = 0;
+  // For ranks that are handed what to read: those samples, cut into batches of so many (the last
+  // may be short), read as in that epoch; then forward and backward on batch `i` of them, as
+  // compute().
+  virtual void open_task(const std::vector<std::uint32_t>& indices, std::size_t batch,
+                         int epoch) = 0;
+  virtual double compute_of_task(std::size_t i, std::uint64_t step) = 0;
   // From then on `ready` is called during backward, whenever a part of the gradients is final; when
   // compute() returns, all parts have been told. It must not block.
   virtual void on_slice_ready(std::function<void(Slice)> /*ready*/) {}

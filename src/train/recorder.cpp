@@ -24,12 +24,13 @@ constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 }  // namespace
 
 Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved,
-                   bool apart)
+                   bool apart, int keeper)
     : rank_(rank),
       experiment_(experiment),
       clock_(clock),
       moved_(moved),
       apart_(apart),
+      keeper_(keeper),
       window_(step_window(experiment.config.timeline)),
       waited_(rank.size()),
       waited_since_score_(rank.size()) {}
@@ -54,7 +55,7 @@ void Recorder::open_files(const std::string& folder, bool own_process, std::uint
     sampler_ = open_sampler(path, own_process);
     sampler_->post(progress());
   }
-  if (rank_.rank() != 0) return;
+  if (rank_.rank() != keeper_) return;
   cut_after(folder + "/metrics.jsonl", "steps", step);
   if (window_.last > 0)
     timeline_.emplace(folder + "/timeline.json", config.workers, rank_.size(), step);

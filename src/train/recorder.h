@@ -21,8 +21,8 @@ namespace lockstep {
 class Recorder {
  public:
   // All outlive this. `apart`: ranks keep no common pace, so nothing here is collective before the
-  // end.
-  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, bool apart);
+  // end. `keeper`: the rank that keeps the records of all.
+  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, bool apart, int keeper = 0);
 
   // Where a resumed run was.
   struct Resumed {
@@ -79,6 +79,7 @@ class Recorder {
   StepClock& clock_;
   const Moved& moved_;
   const bool apart_;
+  const int keeper_;
   const StepWindow window_;
   double origin_s_ = 0;  // the run's start on rank 0's clock
   std::uint64_t taken_ = 0, settled_ = 0;

@@ -155,6 +155,8 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
       {"staleness", staleness_of(result)},
       {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
       {"lost", result.lost},
+      {"tasks_reissued", result.tasks_reissued ? Json(*result.tasks_reissued) : Json(nullptr)},
+      {"tasks_dropped", result.tasks_dropped ? Json(*result.tasks_dropped) : Json(nullptr)},
       {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
       {"damaged_files", result.damaged},
       {"workers_detail", result.ranks}};

@@ -58,6 +58,8 @@ struct TrainResult {
   std::uint64_t steps = 0, samples = 0;
   std::optional<double> samples_per_second;  // if not all samples over all the time
   std::vector<int> lost;                     // ranks that died; the others went on
+  // Where a manager hands out tasks: how often one was handed out again, and how many nobody did.
+  std::optional<std::uint64_t> tasks_reissued, tasks_dropped;
   double split_s = 0;
   double compute_variance_s2 = 0;  // see Spent
   std::string model_sha256;        // of the final weights

@@ -1,5 +1,7 @@
 #include "train/session.h"
 
+#include <algorithm>
+
 #include "collectives/barrier.h"
 #include "collectives/broadcast.h"
 #include "strategies/audit.h"
@@ -32,15 +34,17 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       learner_(open_learner()),
       clock_(world.clock, e.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
       replica_(learner_->replica(), world.clock, clock_),
-      apart_(!options.strategy && strategy_named(config_.strategy).goes_apart()),
+      rounds_(!options.strategy && strategy_named(config_.strategy).goes_in_rounds()),
+      apart_(!options.strategy && strategy_named(config_.strategy).pace != Pace::together),
       crew_{rank_, config_.workers, config_.servers, config_.servers_within_workers(),
             chosen_collective()},
       strategy_(make_strategy_of_run()),
-      recorder_(rank_, e, clock_, moved_, apart_),
+      recorder_(rank_, e, clock_, moved_, apart_, rounds_ ? config_.workers : 0),
       plan_(e.plan),
       luck_(rank_.random(purpose_of("compute time"))) {
   moved_.add(background_);
   if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
+  if (rounds_) meeting_ = group_of(first(rank_.size()));
   learner_->on_slice_ready([this](Slice part) { strategy_->slice_ready(part); });
   used_ = usage_now();
   started_ = rank_.clock.now();
@@ -92,9 +96,24 @@ Step Session::step_at(std::uint64_t number) {
 }
 
 void Session::take(std::uint64_t number) {
-  const Step step = step_at(number);
+  take(step_at(number), number + 1, [&] { return learner_->compute(number); });
+}
+
+double Session::take_of_task(const Step& step, std::size_t batch) {
+  return take(step, ++of_tasks_, [&] { return learner_->compute_of_task(batch, step.number); });
+}
+
+double Session::take(const Step& step, std::uint64_t taken,
+                     const std::function<double()>& compute) {
+  const std::size_t samples = step.samples[rank_.rank()];
   clock_.start();
-  compute(step);
+  const double loss = compute();
+  log_.loss(loss, samples);
+  if (experiment.simulation) {
+    const auto full = static_cast<double>(experiment.full_batch(rank_.rank()));
+    rank_.clock.charge(experiment.simulation->compute.of(
+        rank_.rank(), static_cast<double>(samples) / full, luck_));
+  }
   clock_.ready();
   const double waited_s = strategy_->waited_s();
   strategy_->update(replica_, step);
@@ -102,16 +121,9 @@ void Session::take(std::uint64_t number) {
   clock_.end();
   log_.stepped(step, rank_.rank(), clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());
-  recorder_.stepped(number + 1);
+  recorder_.stepped(taken);
   if (watcher()) watcher()->step(log_.progress(experiment.steps));
-}
-
-void Session::compute(const Step& step) {
-  log_.loss(learner_->compute(step.number), step.samples[rank_.rank()]);
-  if (!experiment.simulation) return;
-  const auto full = static_cast<double>(experiment.full_batch(rank_.rank()));
-  const auto samples = static_cast<double>(step.samples[rank_.rank()]);
-  rank_.clock.charge(experiment.simulation->compute.of(rank_.rank(), samples / full, luck_));
+  return loss;
 }
 
 void Session::serve(std::uint64_t first, std::uint64_t end) {
@@ -168,13 +180,24 @@ void Session::keep(Score& score) {
   if (watcher()) watcher()->score(score, log_.epoch());
 }
 
+std::unique_ptr<Group> Session::group_of(std::vector<int> ranks) {
+  if (rounds_) std::ranges::rotate(ranks, ranks.end() - 1);  // the manager is the last
+  return std::make_unique<Group>(rank_.peers, std::move(ranks));
+}
+
+std::unique_ptr<TaskBoard> Session::open_tasks() {
+  if (!options_.tasks)
+    throw InternalError("a run in rounds, and nobody said where its tasks are kept");
+  return options_.tasks(rank_);
+}
+
 void Session::together() { barrier(present(), kTogether); }
 
 void Session::meet_the_living() {
   const std::vector<int> living = agree_on_living(rank_.peers);
   if (static_cast<int>(living.size()) == rank_.size()) return;
   lost_ = absent_from(living, rank_.size());
-  meeting_ = std::make_unique<Group>(rank_.peers, living);
+  meeting_ = group_of(living);
   std::vector<int> at_work;
   for (const int r : living)
     if (r < config_.workers) at_work.push_back(r);

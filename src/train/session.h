@@ -1,5 +1,6 @@
 // One rank's part of a run: its learner, strategy, clocks and records, and what every training loop
-// does with them. The loops differ in who waits for whom: worker.cpp (together), apart.cpp.
+// does with them. The loops differ in who waits for whom: worker.cpp (together), apart.cpp,
+// rounds.cpp.
 //
 // Calls marked collective are made by all ranks that are present(), in the same order.
 #pragma once
@@ -28,6 +29,8 @@ class Session {
   std::uint64_t start();
   // One optimisation step of this worker: gradients of its samples, then the strategy's turn.
   void take(std::uint64_t step);
+  // The same on a batch of the task that the learner has open. Returns its mean loss.
+  double take_of_task(const Step&, std::size_t batch);
   // The same of a server, which serves the steps from `first` up to `end`.
   void serve(std::uint64_t first, std::uint64_t end);
   // Throws Stopped if the run is to stop.
@@ -44,14 +47,15 @@ class Session {
   void together();
   // Collective.
   void save(std::uint64_t taken);
-  // Collective. `model`: collective over workers, what the run has come to.
+  // Collective. `model`: what the run has come to; collective over workers, or the manager's alone.
   WorkerOutcome finish(const std::function<Model()>& model);
 
   // Collective over those that are left: agrees on who they are. From then on present() are they.
   void meet_the_living();
   const std::vector<int>& lost() const { return lost_; }
 
-  // The ranks that take part, this one among them; the first of them keeps the records.
+  // The ranks that take part, this one among them; the first of them keeps the records: a manager,
+  // where there is one, else the lowest.
   Transport& present() { return meeting_ ? *meeting_ : rank_.peers; }
   // Those of them that work. On workers only.
   Transport& workers() { return *workers_; }
@@ -68,6 +72,8 @@ class Session {
   Recorder& recorder() { return recorder_; }
   const Moved& moved() const { return moved_; }
   const RunFolder* folder() const { return options_.folder; }
+  // REQUIRES: a strategy that goes in rounds.
+  std::unique_ptr<TaskBoard> open_tasks();
   Watcher* watcher() { return leads() ? options_.watcher : nullptr; }
 
  private:
@@ -75,7 +81,10 @@ class Session {
   const AllReduceRow& chosen_collective();
   std::unique_ptr<Strategy> make_strategy_of_run();
   Step step_at(std::uint64_t number);
-  void compute(const Step&);
+  double take(const Step&, std::uint64_t taken, const std::function<double()>& compute);
+  bool manages() const { return rounds_ && !crew_.works(); }
+  // Those ranks, as present() has them.
+  std::unique_ptr<Group> group_of(std::vector<int> ranks);
   std::uint64_t restore();
   void add_waits(TrainResult&);
   RankReport report();
@@ -91,15 +100,17 @@ class Session {
   std::unique_ptr<Learner> learner_;
   StepClock clock_;
   TimedReplica replica_;
-  const bool apart_;
+  const bool rounds_;
+  const bool apart_;  // no common pace: apart, or in rounds
   Crew crew_;
   std::unique_ptr<Strategy> strategy_;
   std::vector<int> lost_;
-  std::unique_ptr<Group> meeting_;  // if some are lost
+  std::unique_ptr<Group> meeting_;  // if some are lost, or the first is not rank 0
   std::optional<Group> workers_;
   Recorder recorder_;
   Plan plan_;
-  Rng luck_;  // of simulated compute times
+  Rng luck_;                    // of simulated compute times
+  std::uint64_t of_tasks_ = 0;  // steps of this rank
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;

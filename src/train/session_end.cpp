@@ -1,4 +1,6 @@
 // What a session leaves behind: checkpoints on the way, and its result.
+#include <algorithm>
+
 #include "train/gather.h"
 #include "train/session.h"
 
@@ -37,7 +39,7 @@ std::uint64_t Session::restore() {
 WorkerOutcome Session::finish(const std::function<Model()>& model_now) {
   WorkerOutcome outcome{{}, profiler_.profile(config_, experiment), leads()};
   TrainResult& result = outcome.result;
-  if (crew_.works() && !experiment.hollow()) {
+  if ((rounds_ ? manages() : crew_.works()) && !experiment.hollow()) {
     const Model model = model_now();
     if (leads())
       result.model_sha256 =
@@ -51,7 +53,9 @@ WorkerOutcome Session::finish(const std::function<Model()>& model_now) {
   for (const std::string& text : gather_texts(present(), damaged))
     for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);
   log_.complete(result);
-  if (apart_) result.go_by_ranks();
+  std::ranges::sort(result.ranks, {},
+                    [](const auto& rank) { return rank["rank"].template get<int>(); });
+  if (apart_ && !rounds_) result.go_by_ranks();
   if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
     result.collective = crew_.collective.name;
   result.lost = lost_;

@@ -69,6 +69,11 @@ std::vector<TimedStep> StepClock::settle() {
   return std::exchange(open_, {});
 }
 
+void StepClock::between_steps(double communicate_s, double wait_s) {
+  training_s_ += communicate_s + wait_s;
+  spent_ += {0, communicate_s, wait_s, 0};
+}
+
 void StepClock::restore(double training_s, const Spent& spent) {
   training_s_ = training_s;
   spent_ = spent;

@@ -60,6 +60,8 @@ class StepClock {
   // The same by this rank alone, from what it was told it waited.
   std::vector<TimedStep> settle();
   const Spent& spent() const { return spent_; }
+  // Time of training that belongs to no step: exchanging, and waiting for others.
+  void between_steps(double communicate_s, double wait_s);
   // For resuming.
   void restore(double training_s, const Spent& spent);
 

@@ -2,6 +2,7 @@
 
 #include <cfenv>
 #include <cmath>
+#include <optional>
 
 #include "data/loader.h"
 #include "measure/machine.h"
@@ -55,18 +56,20 @@ class TorchLearner final : public Learner {
 
   double compute(std::uint64_t step) override {
     const double start = wall_now();
-    const Batch batch = train_.batch(step);
-    double forward_end = start;
-    const ArithmeticWatch watch;
-    const double loss = replica_.backward(batch.x, batch.y, [&](const auto& output, const auto& y) {
-      torch::Tensor mean = cross_entropy(output, y);
-      forward_end = wall_now();
-      return mean;
-    });
-    halves_ = {forward_end - start, wall_now() - forward_end};
-    // Other threads keep notes of their own.
-    if (watch.alarmed() || !std::isfinite(loss) || torch::get_num_threads() > 1) check(step, loss);
-    return loss;
+    return compute_on(train_.batch(step), start, step);
+  }
+  void open_task(const std::vector<std::uint32_t>& indices, std::size_t batch, int epoch) override {
+    const auto picks = [=](std::uint64_t i) {
+      const Slice part = pieces({0, indices.size()}, batch).at(i);
+      const auto first = indices.begin() + static_cast<std::ptrdiff_t>(part.begin);
+      return Picks{{first, first + static_cast<std::ptrdiff_t>(part.count)}, variation(epoch)};
+    };
+    task_.emplace(*experiment_.data.train, picks, (indices.size() + batch - 1) / batch,
+                  experiment_.readers.get());
+  }
+  double compute_of_task(std::size_t i, std::uint64_t step) override {
+    const double start = wall_now();
+    return compute_on(task_->batch(i), start, step);
   }
   void on_slice_ready(std::function<void(Slice)> ready) override {
     replica_.on_slice_ready(std::move(ready));
@@ -129,10 +132,25 @@ class TorchLearner final : public Learner {
             {turns.take, turns.give}};
   }
 
+  double compute_on(const Batch& batch, double start, std::uint64_t step) {
+    double forward_end = start;
+    const ArithmeticWatch watch;
+    const double loss = replica_.backward(batch.x, batch.y, [&](const auto& output, const auto& y) {
+      torch::Tensor mean = cross_entropy(output, y);
+      forward_end = wall_now();
+      return mean;
+    });
+    halves_ = {forward_end - start, wall_now() - forward_end};
+    // Other threads keep notes of their own.
+    if (watch.alarmed() || !std::isfinite(loss) || torch::get_num_threads() > 1) check(step, loss);
+    return loss;
+  }
+
+  static std::uint64_t variation(int epoch) { return static_cast<std::uint64_t>(epoch) + 1; }
   Picks picks(std::uint64_t step) {
     const Plan::Position at = plan_.position(step);
     const auto indices = plan_.indices(rank_, at.epoch, at.step);
-    return {{indices.begin(), indices.end()}, static_cast<std::uint64_t>(at.epoch) + 1};
+    return {{indices.begin(), indices.end()}, variation(at.epoch)};
   }
   static Picks test_picks(Slice part, std::uint64_t batch) {
     Picks picks;
@@ -169,6 +187,7 @@ class TorchLearner final : public Learner {
   Plan plan_;
   TorchReplica replica_;
   Loader train_;
+  std::optional<Loader> task_;
   Halves halves_;
   std::string random_state_;
   std::vector<float> statistics_;

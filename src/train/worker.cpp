@@ -2,6 +2,7 @@
 
 #include "strategies/registry.h"
 #include "train/apart.h"
+#include "train/rounds.h"
 #include "train/session.h"
 
 namespace lockstep {
@@ -31,8 +32,9 @@ WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOption
     throw UsageError(fmt::format("the run has {} workers and servers, but there are {} ranks",
                                  config.ranks(), rank.size()));
   Session session(rank, experiment, options);
-  const bool apart = !options.strategy && strategy_named(config.strategy).goes_apart();
-  return apart ? run_apart(session) : run_together(session);
+  const Pace pace = options.strategy ? Pace::together : strategy_named(config.strategy).pace;
+  if (pace == Pace::rounds) return run_rounds(session);
+  return pace == Pace::apart ? run_apart(session) : run_together(session);
 }
 
 }  // namespace lockstep

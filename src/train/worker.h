@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "cluster/tasks.h"
 #include "strategies/registry.h"
 #include "train/compute_time.h"
 #include "train/experiment.h"
@@ -25,13 +26,16 @@ struct WorkerOptions {
   std::function<bool()> stopped;      // asked before each step; true: Stopped
   bool own_process = false;           // no other rank is in this process: its use is this rank's
   ComputeTurns turns;
+  // A rank's view of the run's tasks, for strategies that go in rounds.
+  std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks;
   StrategyMaker strategy;  // one's own, in place of the one that the configuration names
 };
 
 struct WorkerOutcome {
-  TrainResult result;  // whole on one rank only: rank 0, or the lowest that is left
-  Profile profile;     // of this rank
-  bool leads = true;   // is this the one?
+  // Whole on one rank only: rank 0, or the lowest that is left; the manager where there is one.
+  TrainResult result;
+  Profile profile;    // of this rank
+  bool leads = true;  // is this the one?
 };
 
 // Collective over all ranks of the run. Errors: TransportError, AuditError, BadGradient, Stopped;

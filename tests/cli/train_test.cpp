@@ -164,6 +164,41 @@ TEST_F(Train, AKilledWorkerIsNamedAndTheRunSaysSo) {
   for (int r = 0; r < 3; ++r) EXPECT_FALSE(last_sample("run", r).empty()) << r;
 }
 
+TEST_F(Train, WhatAKilledWorkerHadIsTrainedByOthers) {
+  // The worker that comes first dies, by messages and by files, as a process and as a thread.
+  for (const std::string how : {"messages", "files"})
+    for (const std::string where : {"--transport auto", "--transport loopback"}) {
+      const std::string out = at(how + where.substr(12));
+      const Outcome outcome = train("-n 3 --strategy epoch-average:exchange=" + how +
+                                    " --epochs 6 --audit --fault kill:rank=0,after=90 --json " +
+                                    where + " --out " + out);
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+      const auto run = read(out + "/run.json");
+      EXPECT_EQ(run["status"], "done");
+      const auto& result = run["result"];
+      EXPECT_EQ(result["lost"], nlohmann::json({0}));
+      EXPECT_GE(result["tasks_reissued"], 1);
+      EXPECT_EQ(result["score_by_epoch"].size(), 6u);
+      EXPECT_DOUBLE_EQ(result["effective_batch"].get<double>() * result["steps"].get<double>(),
+                       6 * 400);
+      EXPECT_EQ(result["workers_detail"].size(), 3u);
+      EXPECT_FALSE(fs::exists(out + "/exchange"));
+    }
+}
+
+TEST_F(Train, RoundsEndWithTheSameBitsEverywhere) {
+  std::vector<std::string> sums;
+  for (const std::string where :
+       {"shm", "ucx", "loopback --strategy epoch-average:exchange=files",
+        "shm --strategy epoch-average:exchange=files", "auto --cluster sim:step=1ms"}) {
+    const Outcome outcome = train("-n 3 --json --strategy epoch-average --epochs 2 --out " +
+                                  at(std::to_string(sums.size())) + " --transport " + where);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    sums.push_back(outcome.json().at(0).at("model_sha256"));
+  }
+  EXPECT_THAT(sums, ::testing::Each(sums[0]));
+}
+
 TEST_F(Train, AConfigFileIsReadAndFlagsWin) {
   std::ofstream(at("run.toml")) << "workers = 3\nbatch = 10\nlr-scaling = \"linear\"\n";
   const Outcome outcome = lockstep("train " + at("run.toml") + " " + kSmall +

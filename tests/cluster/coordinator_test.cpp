@@ -8,6 +8,7 @@
 #include "cluster/control_handler.h"
 #include "cluster/job_key.h"
 #include "cluster/membership.h"
+#include "cluster/protocol_constants.h"
 #include "cluster/sockets.h"
 #include "core/error.h"
 
@@ -217,23 +218,27 @@ TEST_F(CoordinatorTest, ReapsTheSilentAndKeepsTheOthers) {
 }
 
 TEST(ControlHandler, DoesNothingOutOfTurn) {
+  const int kVersion = protocol::g_protocol_constants.VERSION;
   Members members(1);
   const std::string key = random_key();
-  ControlHandler handler(members, key);
+  TaskBook tasks(1);
+  ControlHandler handler(members, tasks, key);
   protocol::Roster roster;
   std::vector<protocol::Death> deaths;
   std::string text;
   EXPECT_THROW(handler.prove(text, text), protocol::Refused);
   EXPECT_THROW(handler.join(protocol::Member()), protocol::Refused);
   EXPECT_THROW(handler.roster(roster, 1, 0), protocol::Refused);
+  EXPECT_THROW(handler.begin_round(), protocol::Refused);
+  EXPECT_THROW(handler.report_task(0, 0, 0, 0), protocol::Refused);
   EXPECT_THROW(handler.offer(3, {}), protocol::Refused);
   EXPECT_THROW(handler.ready(), protocol::Refused);
   EXPECT_THROW(handler.heartbeat(deaths, 0), protocol::Refused);
   EXPECT_THROW(handler.leave(0, -1, ""), protocol::Refused);
   EXPECT_THROW(handler.hello(text, 99, 0, 1, random_nonce()), protocol::Refused)
       << "another version";
-  EXPECT_THROW(handler.hello(text, 1, 0, 1, "short"), protocol::Refused);
-  handler.hello(text, 1, 0, 1, random_nonce());
+  EXPECT_THROW(handler.hello(text, kVersion, 0, 1, "short"), protocol::Refused);
+  handler.hello(text, kVersion, 0, 1, random_nonce());
   EXPECT_THROW(handler.prove(text, std::string(32, 'x')), protocol::Refused);
   EXPECT_THROW(handler.prove(text, std::string(32, 'x')), protocol::Refused) << "one try a nonce";
   EXPECT_FALSE(handler.trusted());

@@ -70,6 +70,22 @@ TEST(TorchReplica, EachRankDrawsItsOwnNumbersHoweverTheyInterleave) {
   EXPECT_NE(alone[0], alone[1]);
 }
 
+TEST(TorchReplica, AnOptimiserThatForgotCountsItsStepsAnew) {
+  // Adam's corrections are those of its own first step, whatever the step of the run.
+  Worker used(0, 7, "adam"), fresh(0, 7, "adam");
+  for (std::uint64_t step = 0; step < 3; ++step) used.train(step, Batch());
+  used.replica.forget();
+  const auto step_of = [](Worker& worker, std::uint64_t step) {
+    std::ranges::fill(worker.weights.floats(), 1.0f);
+    const Values gradients = worker.replica.gradients();
+    std::fill_n(reinterpret_cast<float*>(gradients.bytes().data), gradients.count(), 0.5f);
+    worker.replica.apply_gradients(step);
+    return worker.numbers();
+  };
+  for (std::uint64_t step = 0; step < 2; ++step)
+    EXPECT_EQ(step_of(used, 10 + step), step_of(fresh, step)) << step;
+}
+
 TEST(TorchReplica, LeavesTheDefaultGeneratorAsItWas) {
   torch::manual_seed(5);
   const torch::Tensor expected = torch::randn(3);

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "cluster/shared_tasks.h"
 #include "train/worker.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
@@ -34,6 +35,9 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   WorkerOutcome outcome;
   std::mutex turn;
   if (world != "simulated") options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
+  TaskBook tasks(experiment.config.ranks());
+  const double call_s = world == "simulated" ? 2 * experiment.simulation->cluster.latency_s : 0;
+  options.tasks = [&](Rank& rank) { return std::make_unique<SharedTasks>(tasks, rank, call_s); };
   const Body body = [&](Rank& rank) {
     WorkerOutcome mine = train(rank, experiment, options);
     if (mine.leads) outcome = std::move(mine);

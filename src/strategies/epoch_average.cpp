@@ -1,0 +1,72 @@
+// Averaging once an epoch, by a manager (a student project after Dean et al.: Large scale
+// distributed deep networks, 2012, which calls it a variant of Downpour; yet the manager waits for
+// all, so it is the federated averaging of McMahan et al.: Communication-efficient learning of deep
+// networks from decentralized data, 2017, with one local epoch and everybody taking part). In every
+// epoch each worker trains one pass over its share of the samples, from the epoch's weights w and
+// with a fresh optimiser, and the results w_n become
+//
+//   w <- sum_n a_n w_n,   average:  a_n = 1/m
+//                         weighted: a_n = loss_n / sum loss  (uniform if that is 0)
+//                         first:    a_0 = 1
+//
+// The last is what the published code did in effect: its sum never reached the model. 4N bytes go
+// down and 4N up for each task, which the published system left to a shared folder.
+#include <algorithm>
+#include <array>
+
+#include "strategies/registry.h"
+#include "strategies/round_strategy.h"
+
+namespace lockstep {
+namespace {
+
+enum class Rule { average, weighted, first };
+constexpr std::array<std::string_view, 3> kRules{"average", "weighted", "first"};
+constexpr std::array<std::string_view, 2> kExchanges{"messages", "files"};
+constexpr std::array<std::string_view, 2> kReissues{"always", "never"};
+
+class EpochAverage final : public RoundStrategy {
+ public:
+  EpochAverage(const Crew& crew, Rule rule, const RoundTerms& terms)
+      : RoundStrategy(crew), rule_(rule), terms_(terms) {}
+
+  const RoundTerms& terms() const override { return terms_; }
+
+  std::vector<double> factors(std::span<const RoundResult> results) const override {
+    // A task without samples comes back with the weights that it was given: that is no result.
+    const bool any = std::ranges::any_of(results, [](auto& r) { return r.samples > 0; });
+    const auto counts = [&](const RoundResult& r) { return r.samples > 0 || !any; };
+    double losses = 0;
+    for (const RoundResult& r : results) losses += counts(r) ? loss_of(r) : 0;
+    const auto m = static_cast<double>(std::ranges::count_if(results, counts));
+    const auto first = std::ranges::find_if(results, counts);  // 0, unless it was dropped
+    std::vector<double> a;
+    for (auto r = results.begin(); r != results.end(); ++r) {
+      if (!counts(*r))
+        a.push_back(0);
+      else if (rule_ == Rule::first)
+        a.push_back(r == first ? 1 : 0);
+      else
+        a.push_back(rule_ == Rule::weighted && losses > 0 ? loss_of(*r) / losses : 1 / m);
+    }
+    return a;
+  }
+
+ private:
+  static double loss_of(const RoundResult& result) { return std::max(result.loss, 0.0); }
+
+  const Rule rule_;
+  const RoundTerms terms_;
+};
+
+}  // namespace
+
+StrategyMaker epoch_average(const Options& options) {
+  const Rule rule = static_cast<Rule>(options.choice("aggregate", kRules));
+  const RoundTerms terms{.by_files = options.choice("exchange", kExchanges) == 1,
+                         .give_up_s = options.seconds("give_up"),
+                         .reissue = options.choice("reissue", kReissues) == 0};
+  return [=](const Crew& crew) { return std::make_unique<EpochAverage>(crew, rule, terms); };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,189 @@
+#include "strategies/round_mail.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "transport/patient.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kNotes{Purpose::control, 0x901};
+constexpr Tag kAnswers{Purpose::control, 0x902};
+constexpr Tag kWord{Purpose::control, 0x903};
+
+// The messages of a model. Statistics are no part of what strategies are compared by.
+struct Part {
+  Tag tag;
+  Bytes bytes;
+};
+std::vector<Part> parts_of(const RoundModel& model, bool down) {
+  const std::uint32_t number = down ? 0 : 1;
+  std::vector<Part> parts{
+      {Tag{Purpose::weights, number}.with_format(model.weights.format()), model.weights.bytes()}};
+  if (model.statistics.count() > 0)
+    parts.push_back({{Purpose::evaluation, 0x904 + number}, model.statistics.bytes()});
+  return parts;
+}
+
+}  // namespace
+
+ModelCopy::ModelCopy(const RoundModel& from)
+    : count_(from.weights.count()),
+      weights_(from.weights.is_hollow() ? 0 : count_),
+      statistics_(from.statistics.count()) {
+  copy(view().weights.bytes(), from.weights.bytes());
+  copy(view().statistics.bytes(), from.statistics.bytes());
+}
+
+RoundModel ModelCopy::view() const {
+  return {weights_.empty() ? Values::hollow(count_, Type::fp32)
+                           : Values(weights_.data(), count_, Type::fp32),
+          Values(statistics_.data(), statistics_.size(), Type::fp32)};
+}
+
+ManagerMail::ManagerMail(Transport& peers, int workers) : peers_(peers), workers_(workers) {
+  for (int w = 0; w < workers; ++w) expect_note(w);
+}
+
+ManagerMail::~ManagerMail() {
+  for (const Open& open : open_) try {
+      peers_.cancel(open.request);
+    } catch (const Error&) {  // whoever it was with is gone
+    }
+}
+
+int ManagerMail::present() const {
+  return static_cast<int>(std::ranges::count_if(workers_, &Worker::here));
+}
+
+void ManagerMail::expect_note(int worker) {
+  open_.push_back(
+      {peers_.recv(worker, kNotes, bytes_of(*workers_[worker].note)), worker, What::note, nullptr});
+}
+
+void ManagerMail::take(int worker, const RoundModel& into) {
+  if (!has(worker)) return;
+  for (const Part& part : parts_of(into, false)) {
+    open_.push_back({peers_.recv(worker, part.tag, part.bytes), worker, What::part, nullptr});
+    ++workers_[worker].parts;
+  }
+}
+
+void ManagerMail::send(int worker, Tag tag, ConstBytes bytes, std::shared_ptr<const void> kept) {
+  if (has(worker))
+    open_.push_back({peers_.send(worker, tag, bytes), worker, What::sent, std::move(kept)});
+}
+
+void ManagerMail::word(int worker, const RoundWord& word) {
+  const auto kept = std::make_shared<const RoundWord>(word);
+  send(worker, kWord, {kept.get(), sizeof *kept}, kept);
+}
+
+void ManagerMail::answer(int worker, const RoundNote& note,
+                         const std::shared_ptr<const ModelCopy>& model) {
+  const auto kept = std::make_shared<const RoundNote>(note);
+  send(worker, kAnswers, {kept.get(), sizeof *kept}, kept);
+  if (!model) return;
+  for (const Part& part : parts_of(model->view(), true)) send(worker, part.tag, part.bytes, model);
+}
+
+void ManagerMail::ended(const Open& open) {
+  Worker& worker = workers_[open.worker];
+  if (!worker.here) return;
+  if (open.what == What::part && --worker.parts == 0)
+    events_.push_back({Event::Kind::model, open.worker});
+  if (open.what != What::note) return;
+  events_.push_back({Event::Kind::note, open.worker, *worker.note});
+  expect_note(open.worker);
+}
+
+void ManagerMail::lose(int worker) {
+  if (!has(worker)) return;
+  workers_[worker].here = false;
+  events_.push_back({Event::Kind::gone, worker});
+}
+
+// A wait failed. Its error names who is to blame, which need not be whose request ended; only the
+// requests themselves can tell.
+void ManagerMail::look_who_is_gone() {
+  std::vector<Open> all = std::move(open_);
+  open_.clear();
+  std::vector<int> gone;
+  for (Open& open : all) {
+    try {
+      if (peers_.test(open.request))
+        ended(open);
+      else
+        open_.push_back(std::move(open));
+    } catch (const TransportError& error) {
+      if (error.kind() == TransportError::Kind::mismatch) throw;
+      gone.push_back(open.worker);
+    } catch (const InternalError&) {  // the one that the wait has ended
+      gone.push_back(open.worker);
+    }
+  }
+  for (const int worker : gone) lose(worker);  // after what it had still sent
+}
+
+std::optional<ManagerMail::Event> ManagerMail::next(Deadline deadline) {
+  while (events_.empty()) {
+    if (present() == 0) return {};
+    std::vector<Request> requests;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < open_.size(); ++i)
+      if (has(open_[i].worker)) {
+        requests.push_back(open_[i].request);
+        which.push_back(i);
+      }
+    try {
+      const std::size_t at = which[peers_.wait_any(requests, deadline)];
+      const Open open = std::move(open_[at]);
+      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(at));
+      ended(open);
+    } catch (const TransportError& error) {
+      if (error.kind() == TransportError::Kind::mismatch) throw;
+      if (error.kind() == TransportError::Kind::deadline) return {};
+      look_who_is_gone();
+    }
+  }
+  const Event event = events_.front();
+  events_.pop_front();
+  return event;
+}
+
+void WorkerMail::wait(Request request) { wait_while_it_lives(peers_, request); }
+
+RoundWord WorkerMail::await_word() {
+  RoundWord word;
+  wait(peers_.recv(manager_, kWord, bytes_of(word)));
+  return word;
+}
+
+std::optional<RoundWord> WorkerMail::look_for_word() {
+  if (!peers_.probe(manager_, kWord)) return {};
+  return await_word();
+}
+
+RoundNote WorkerMail::ask(std::uint64_t round, int task, const std::optional<RoundModel>& into) {
+  const RoundNote wants{RoundNote::Kind::wants, task, round, {}};
+  RoundNote answer;
+  const Request come = peers_.recv(manager_, kAnswers, bytes_of(answer));
+  wait(peers_.send(manager_, kNotes, {&wants, sizeof wants}));
+  wait(come);
+  if (into && answer.kind == RoundNote::Kind::granted)
+    for (const Part& part : parts_of(*into, true))
+      wait(peers_.recv(manager_, part.tag, part.bytes));
+  return answer;
+}
+
+void WorkerMail::hand_in(std::uint64_t round, int task, const Projection& proof,
+                         const std::optional<RoundModel>& model) {
+  const RoundNote note{RoundNote::Kind::hands_in, task, round, proof};
+  wait(peers_.send(manager_, kNotes, {&note, sizeof note}));
+  if (!model) return;
+  for (const Part& part : parts_of(*model, false))
+    wait(peers_.send(manager_, part.tag, part.bytes));
+}
+
+}  // namespace lockstep

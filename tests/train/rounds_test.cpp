@@ -1,0 +1,317 @@
+// Runs in rounds: what the manager and its workers promise, and what becomes of lost ones.
+#include "train/rounds.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <set>
+
+#include "core/zero_pages.h"
+#include "train/files.h"
+#include "train/runs.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+namespace fs = std::filesystem;
+
+TrainConfig rounds_config(int workers, const std::string& parameters = "") {
+  TrainConfig config = small_config();
+  config.workers = workers;
+  config.epochs = 2;
+  config.strategy = "epoch-average" + (parameters.empty() ? "" : ":" + parameters);
+  return config;
+}
+
+// A folder of this test's own.
+class Kept {
+ public:
+  Kept() {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    path_ = (fs::path(::testing::TempDir()) / ("lockstep_rounds_" + name)).string();
+    fs::remove_all(path_);
+  }
+  ~Kept() { fs::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+  TrainResult train(const std::string& world, TrainConfig config) {
+    fs::remove_all(path_);
+    config.out = path_;
+    const RunFolder folder = RunFolder::create(config, {});
+    WorkerOptions options;
+    options.folder = &folder;
+    return train_in(world, config, options).result;
+  }
+
+ private:
+  std::string path_;
+};
+
+// Plain training on the shard of worker 0, by itself and with a fresh optimiser in every epoch: the
+// checksum of what it comes to.
+std::string alone(TrainConfig config, std::size_t* parameters = nullptr) {
+  complete(config);
+  const Experiment experiment(config, {});
+  std::optional<ZeroPages> weights, gradients;
+  const auto learner =
+      make_torch_learner(experiment, 0,
+                         [&](std::size_t count) {
+                           weights.emplace(4 * count);
+                           gradients.emplace(4 * count);
+                           if (parameters) *parameters = count;
+                           return ReplicaMemory{weights->bytes(), gradients->bytes()};
+                         },
+                         {});
+  Plan plan = experiment.plan;
+  for (std::uint64_t step = 0; step < experiment.steps; ++step) {
+    const Plan::Position at = plan.position(step);
+    if (at.step == 0) learner->replica().forget();
+    if (plan.indices(0, at.epoch, at.step).empty()) continue;
+    learner->compute(step);
+    learner->replica().apply_gradients(step);
+  }
+  return checksum(learner->replica().weights().bytes());
+}
+
+// With random numbers in every step, and momentum to be forgotten.
+TrainConfig with_dropout(TrainConfig config) {
+  config.model = "mnist-cnn";
+  config.data = "digits:samples=90,test_samples=20";
+  config.batch = 8;
+  return config;
+}
+
+TEST(Rounds, OneWorkerIsPlainTrainingWithAFreshOptimiserInEveryEpoch) {
+  const TrainConfig config = with_dropout(rounds_config(1));
+  EXPECT_EQ(train_in("simulated", config).result.model_sha256, alone(config));
+}
+
+TEST(Rounds, FirstIsTrainingOnTheFirstShardAlone) {
+  const TrainConfig config = with_dropout(rounds_config(3, "aggregate=first"));
+  EXPECT_EQ(train_in("simulated", config).result.model_sha256, alone(config));
+}
+
+TEST(Rounds, BalancedBatchesAreThoseOfThePlan) {
+  TrainConfig config = rounds_config(1);
+  config.balanced_batches = true;
+  config.split = "equal";
+  EXPECT_EQ(train_in("loopback", config).result.model_sha256, alone(config));
+}
+
+TEST(Rounds, EndWithTheSameBitsInEveryWorldAndByAnyExchange) {
+  Kept kept;
+  for (const std::string rule : {"average", "weighted"}) {
+    std::set<std::string> sums;
+    sums.insert(train_in("loopback", rounds_config(3, "aggregate=" + rule)).result.model_sha256);
+    sums.insert(train_in("shm", rounds_config(3, "aggregate=" + rule)).result.model_sha256);
+    const std::string files = "exchange=files,aggregate=" + rule;
+    const TrainResult by_files = kept.train("loopback", rounds_config(3, files));
+    sums.insert(by_files.model_sha256);
+    EXPECT_EQ(by_files.scores.back().bytes, 0u);
+    EXPECT_FALSE(fs::exists(kept.path() + "/exchange")) << "nobody needs it any more";
+    if (rule == "average")  // one simulation a process
+      sums.insert(kept.train("simulated", rounds_config(3, files)).model_sha256);
+    EXPECT_EQ(sums.size(), 1u) << rule;
+    EXPECT_FALSE(sums.begin()->empty());
+  }
+}
+
+TEST(Rounds, AveragingIsNeitherTheFirstNorByLoss) {
+  std::set<std::string> sums;
+  for (const std::string rule : {"average", "weighted", "first"})
+    sums.insert(train_in("loopback", rounds_config(3, "aggregate=" + rule)).result.model_sha256);
+  EXPECT_EQ(sums.size(), 3u);
+}
+
+TEST(Rounds, OneClassEachAndOnlyTheFirstKnowsOneClass) {
+  TrainConfig config = rounds_config(10, "aggregate=first");
+  config.split = "class";
+  const Score published = train_in("loopback", config).result.scores.back();
+  EXPECT_EQ(published.by_class[0], 1);
+  for (std::size_t c = 1; c < 10; ++c) EXPECT_EQ(published.by_class[c], 0);
+  EXPECT_EQ(published.most_predicted, 1);
+}
+
+TEST(Rounds, PassTheAuditAndLearn) {
+  TrainConfig config = rounds_config(3);
+  config.audit = true;
+  config.data = "digits:samples=2000,test_samples=400";
+  config.model = "mlp:width=64,depth=1";
+  config.epochs = 4;
+  const TrainResult result = train_in("loopback", config).result;
+  ASSERT_EQ(result.scores.size(), 4u);
+  EXPECT_GT(result.scores.back().accuracy, 0.7);
+  EXPECT_LT(result.scores.back().train_loss, result.scores.front().train_loss);
+  EXPECT_GT(result.scores.back().consensus_distance, 0);
+  EXPECT_EQ(result.samples, 8000u);
+}
+
+TEST(Rounds, WeightsGoDownAndUpOnceATask) {
+  TrainConfig config = rounds_config(3);
+  config.data = "digits:samples=420,test_samples=30";  // seven whole batches each
+  config.cluster = "sim:step=10ms,slow=rank1:3.0,latency=50us,bandwidth=1Gbps";
+  std::size_t n = 0;
+  alone(config, &n);
+  const auto run = summary_in("simulated", config);
+  double sent = 0;
+  for (const auto& rank : run["workers_detail"]) sent += rank["bytes_sent"].get<double>();
+  EXPECT_EQ(sent, 2.0 * 3 * 2 * 4 * static_cast<double>(n));
+  EXPECT_EQ(run["tasks_reissued"], 0);
+  EXPECT_EQ(run["tasks_dropped"], 0);
+  // An epoch takes as long as its slowest worker, and the others wait for that one.
+  const double slowest = 7 * 0.03;
+  for (const double seconds : run["seconds_by_epoch"]) EXPECT_NEAR(seconds, slowest, 0.01);
+  EXPECT_NEAR(run["workers_detail"][0]["wait_seconds"].get<double>(), 2 * 7 * 0.02, 0.01);
+  EXPECT_NEAR(run["workers_detail"][1]["wait_seconds"].get<double>(), 0, 0.01);
+  EXPECT_NEAR(run["workers_detail"][1]["compute_seconds"].get<double>(), 2 * slowest, 1e-9);
+}
+
+TEST(Rounds, HollowRunsKnowTimesAndBytes) {
+  TrainConfig config = rounds_config(8);
+  config.model = "mlp:width=256,depth=2";
+  config.data = "digits:samples=480,test_samples=30";
+  config.cluster = "sim:numerics=off,step=10ms,bandwidth=8Gbps,latency=10us";
+  const double n = static_cast<double>(Experiment(config, {}).hollow_parameters);
+  const auto run = summary_in("simulated", config);
+  // The manager's line carries all models, down and up.
+  EXPECT_NEAR(run["train_seconds"].get<double>(), 2 * (3 * 0.01 + 2 * 8 * 4 * n / 1e9), 2e-3);
+  EXPECT_TRUE(run["score"].is_null());
+}
+
+// A simulated run in which those ranks die.
+TrainResult with_deaths(TrainConfig config, std::vector<SimulatedCluster::Death> deaths) {
+  complete(config);
+  if (config.cluster == "local") config.cluster = "sim:step=10ms";
+  Experiment experiment(config, {});
+  experiment.simulation->cluster.deaths = std::move(deaths);
+  TaskBook book(config.ranks());
+  WorkerOptions options;
+  options.tasks = [&](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, 1e-4); };
+  WorkerOutcome outcome;
+  run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
+    WorkerOutcome mine = train(rank, experiment, options);
+    if (mine.leads) outcome = std::move(mine);
+  });
+  return outcome.result;
+}
+
+TEST(Rounds, WhatTheDeadHadIsTrainedByOthers) {
+  TrainConfig config = rounds_config(3);
+  config.epochs = 4;
+  config.audit = true;
+  // In the second epoch, which starts after seven steps: the first of all, which keeps no records.
+  const TrainResult result = with_deaths(config, {{0, 0.1}});
+  EXPECT_THAT(result.lost, ElementsAre(0));
+  EXPECT_EQ(result.tasks_reissued, 1u) << "once: later it was never handed to the dead";
+  EXPECT_EQ(result.tasks_dropped, 0u);
+  EXPECT_EQ(result.samples, 4 * 400u);
+  ASSERT_EQ(result.scores.size(), 4u);
+  EXPECT_EQ(result.ranks.size(), 3u);
+  EXPECT_GT(result.seconds_by_epoch[3], 1.5 * result.seconds_by_epoch[0]) << "two work for three";
+}
+
+TEST(Rounds, WhatTheDeadHadIsDroppedWhenToldTo) {
+  TrainConfig config = rounds_config(3, "reissue=never");
+  config.epochs = 4;
+  const TrainResult result = with_deaths(config, {{1, 0.1}, {2, 0.17}});
+  EXPECT_THAT(result.lost, ElementsAre(1, 2));
+  EXPECT_EQ(result.tasks_reissued, 0u);
+  EXPECT_EQ(result.tasks_dropped, 3u + 2u);
+  EXPECT_LT(result.samples, 4 * 400u);
+  EXPECT_EQ(result.scores.size(), 4u);
+}
+
+TEST(Rounds, NobodyLeftIsSaid) {
+  EXPECT_THAT(
+      [&] {
+        with_deaths(rounds_config(2), {{0, 0.05}, {1, 0.06}});
+      },
+      ThrowsMessage<TransportError>(HasSubstr("all 2 workers are gone in epoch 1")));
+}
+
+TEST(Rounds, ADeadManagerEndsTheRun) {
+  EXPECT_THAT(
+      [&] {
+        with_deaths(rounds_config(2), {{2, 0.05}});
+      },
+      ThrowsMessage<TransportError>(HasSubstr("rank 2")));
+}
+
+TEST(Rounds, WhoIsStalledIsGivenUpAndItsResultComesTooLate) {
+  TrainConfig config = rounds_config(3, "give_up=0.3");
+  config.audit = true;
+  config.cluster = "sim:step=10ms,slow=rank1:20";  // an epoch of it takes 1.4 s, and 0.07 others
+  const TrainResult result = train_in("simulated", config).result;
+  EXPECT_TRUE(result.lost.empty());
+  EXPECT_EQ(result.tasks_reissued, 2u);
+  EXPECT_EQ(result.samples, 800u);
+  for (const double seconds : result.seconds_by_epoch) EXPECT_LT(seconds, 0.5);
+  const auto& weights = result.ranks[3]["contributions"]["weight_by_worker"];
+  EXPECT_NEAR(weights[0].get<double>() + weights[2].get<double>(), 2, 1e-12);
+  EXPECT_EQ(weights[1].get<double>(), 0) << "too late";
+  EXPECT_GT(result.ranks[1]["samples"].get<int>(), 0) << "and yet it worked";
+}
+
+TEST(Rounds, WhoIsStalledIsDroppedWhenToldTo) {
+  TrainConfig config = rounds_config(3, "give_up=0.3,reissue=never");
+  config.cluster = "sim:step=10ms,slow=rank1:20";
+  const TrainResult result = train_in("simulated", config).result;
+  EXPECT_EQ(result.tasks_dropped, 2u);
+  EXPECT_LT(result.samples, 800u);
+  EXPECT_EQ(result.scores.size(), 2u);
+}
+
+TEST(Rounds, TooShortAPatienceIsSaid) {
+  TrainConfig config = rounds_config(2, "give_up=20ms,reissue=never");
+  config.cluster = "sim:step=10ms";
+  EXPECT_THAT([&] { train_in("simulated", config); },
+              ThrowsMessage<Error>(HasSubstr("none of 2 tasks came back")));
+}
+
+TEST(Rounds, WhoseSlowestAloneIsLeftStillEnds) {
+  // Given up, and there is nobody to take it over: it goes on with what it has.
+  TrainConfig config = rounds_config(1, "give_up=20ms");
+  EXPECT_EQ(train_in("simulated", config).result.samples, 800u);
+}
+
+TEST(Rounds, StatisticsAreTheModelsToo) {
+  TrainConfig config = rounds_config(2);
+  config.model = "resnet20";
+  config.data = "synthetic:shape=3x8x8,classes=3,samples=24,test_samples=12";
+  config.batch = 6;
+  const Score by_message = train_in("loopback", config).result.scores.back();
+  Kept kept;
+  config.strategy += ":exchange=files";
+  const Score by_files = kept.train("loopback", config).scores.back();
+  EXPECT_EQ(by_message.loss, by_files.loss);
+  EXPECT_GT(by_message.loss, 0);
+}
+
+TEST(Rounds, SayWhatTheyCannotDo) {
+  const auto refused = [](const std::function<void(TrainConfig&)>& change, const char* why) {
+    TrainConfig config = rounds_config(2);
+    change(config);
+    complete(config);
+    EXPECT_THAT([&] { check(config); }, ThrowsMessage<UsageError>(HasSubstr(why)));
+  };
+  refused([](auto& c) { c.steps = 10; }, "--steps does not work with epoch-average");
+  refused([](auto& c) { c.evaluate_every = 10; }, "after each epoch only");
+  refused([](auto& c) { c.checkpoint_every = 10; }, "can't be resumed");
+  refused([](auto& c) { c.profile_out = "x"; }, "--profile-out");
+  refused([](auto& c) { c.servers = 2; }, "one manager");
+  refused([](auto& c) { c.server_placement = "colocated"; }, "one manager");
+  refused(
+      [](auto& c) {
+        c.cluster = "sim:numerics=off,step=1ms";
+        c.strategy = "epoch-average:exchange=files";
+      },
+      "no numbers to write to files");
+  EXPECT_THAT([] { train_in("loopback", rounds_config(2, "exchange=files")); },
+              ThrowsMessage<UsageError>(HasSubstr("exchange=files needs a run that is kept")));
+}
+
+}  // namespace
+}  // namespace lockstep::testing

@@ -1,0 +1,80 @@
+#include "train/weight_files.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+namespace fs = std::filesystem;
+using Floats = std::vector<float>;
+
+class WeightFilesTest : public testing::Test {
+ protected:
+  WeightFilesTest() { fs::remove_all(folder_); }
+  ~WeightFilesTest() override { fs::remove_all(folder_); }
+
+  static Values values(Floats& v) { return {v.data(), v.size(), Type::fp32}; }
+  std::size_t files() const {
+    const fs::directory_iterator all(folder_ + "/exchange");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
+
+  const std::string folder_ = testing::TempDir() + "lockstep_weight_files";
+};
+
+TEST_F(WeightFilesTest, WhatIsReadIsWhatWasWritten) {
+  const WeightFiles files(folder_);
+  Floats weights{1, 2.5f, -3}, statistics{7};
+  files.write(4, {values(weights), values(statistics)});
+  files.write_result(4, 1, 2, {values(weights)});
+  Floats w(3), s(1);
+  EXPECT_TRUE(files.read(4, {values(w), values(s)}));
+  EXPECT_EQ(w, weights);
+  EXPECT_EQ(s, statistics);
+  EXPECT_TRUE(files.read_result(4, 1, 2, {values(w)}));
+  EXPECT_FALSE(files.read_result(4, 1, 0, {values(w)})) << "another's";
+  EXPECT_FALSE(files.read(5, {values(w)})) << "not there yet";
+}
+
+TEST_F(WeightFilesTest, DamageIsNamed) {
+  const WeightFiles files(folder_);
+  Floats weights(1000, 0.5f), longer(1001);
+  files.write(0, {values(weights)});
+  EXPECT_THAT([&] { files.read(0, {values(longer)}); },
+              ThrowsMessage<UsageError>(HasSubstr("is cut, or not of this network")));
+  const std::string path = folder_ + "/exchange/00000000.model";
+  ASSERT_TRUE(fs::exists(path));
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(2000).put('x');
+  EXPECT_THAT([&] { files.read(0, {values(weights)}); },
+              ThrowsMessage<UsageError>(HasSubstr("00000000.model is damaged")));
+  fs::resize_file(path, 100);
+  EXPECT_THAT([&] { files.read(0, {values(weights)}); },
+              ThrowsMessage<UsageError>(HasSubstr("is cut")));
+}
+
+TEST_F(WeightFilesTest, NothingIsLeft) {
+  const WeightFiles files(folder_);
+  Floats weights(10);
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    files.write(round, {values(weights)});
+    files.write_result(round, 0, 1, {values(weights)});
+  }
+  files.remove_result(2, 0, 1);
+  EXPECT_EQ(this->files(), 5u);
+  files.remove_until(1);
+  EXPECT_EQ(this->files(), 1u);
+  EXPECT_TRUE(files.read(2, {values(weights)}));
+  files.remove_all();
+  EXPECT_FALSE(fs::exists(folder_ + "/exchange"));
+  EXPECT_TRUE(fs::exists(folder_));
+}
+
+}  // namespace
+}  // namespace lockstep
