@@ -23,11 +23,11 @@ void ProgressLog::loss(double mean, std::size_t samples) {
   loss_samples_ += static_cast<double>(samples);
 }
 
-void ProgressLog::stepped(const Step& step, int rank, double training_s) {
+void ProgressLog::stepped(const Step& step, std::size_t own_samples, double training_s) {
   ++taken_;
   epoch_ = step.epoch;
   samples_ += std::accumulate(step.samples.begin(), step.samples.end(), std::uint64_t{0});
-  if (static_cast<std::size_t>(rank) < step.samples.size()) own_samples_ += step.samples[rank];
+  own_samples_ += own_samples;
   training_s_ = training_s;
 }
 

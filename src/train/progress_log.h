@@ -17,7 +17,7 @@ namespace lockstep {
 class ProgressLog {
  public:
   void loss(double mean, std::size_t samples);  // of this rank's batch
-  void stepped(const Step&, int rank, double training_s);
+  void stepped(const Step&, std::size_t own_samples, double training_s);
   Progress progress(std::uint64_t steps) const;
   int epoch() const { return epoch_; }
   std::uint64_t samples() const { return samples_; }  // by all workers

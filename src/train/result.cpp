@@ -61,14 +61,17 @@ Json to_json(const RankReport& r) {
             {"staleness", r.contributions.staleness}}}};
 }
 
-void TrainResult::go_by_ranks() {
-  double all = 0, rate = 0;
+void TrainResult::count_samples() {
+  samples = 0;
+  for (const Json& rank : ranks)
+    if (rank["role"] == "worker") samples += rank["samples"].get<std::uint64_t>();
+}
+
+void TrainResult::add_rates() {
+  double rate = 0;
   for (const Json& rank : ranks) {
-    if (rank["role"] != "worker") continue;
-    all += rank["samples"].get<double>();
-    rate += rank["samples_per_second"].get<double>();
+    if (rank["role"] == "worker") rate += rank["samples_per_second"].get<double>();
   }
-  samples = static_cast<std::uint64_t>(all);
   samples_per_second = rate;
 }
 

@@ -69,9 +69,10 @@ struct TrainResult {
   std::optional<int> straggler;               // the rank that stood out, if one did
   std::set<std::string> damaged;              // files of the data, and why; others stood in
 
-  // Where workers went apart: samples are those of `ranks`, and their rates add up, each over the
-  // time it trained itself.
-  void go_by_ranks();
+  // From `ranks`: what its workers trained on;
+  void count_samples();
+  // and where they went apart: their rates, each over the time it trained itself, added up.
+  void add_rates();
 };
 
 // The first score that reaches the target, or null.

@@ -197,11 +197,10 @@ std::vector<RoundResult> RoundManager::results_of(const RoundState& state) {
 // All steps of the epoch at once, with what came of them.
 void RoundManager::log(int epoch, const std::vector<RoundResult>& results) {
   const std::uint64_t taken = plan_.steps_before(epoch + 1);
-  const int me = session_.rank().rank();
   const double training_s = session_.clock().training_s();
   std::vector<std::size_t> samples(session_.crew().workers);
   for (std::uint64_t step = plan_.steps_before(epoch); step + 1 < taken; ++step)
-    session_.log().stepped({step, epoch, samples}, me, training_s);
+    session_.log().stepped({step, epoch, samples}, 0, training_s);
   double loss = 0, count = 0;
   for (const RoundResult& result : results) {
     samples[result.worker] += result.samples;
@@ -209,7 +208,7 @@ void RoundManager::log(int epoch, const std::vector<RoundResult>& results) {
     count += static_cast<double>(result.samples);
   }
   session_.log().loss(count > 0 ? loss / count : 0, static_cast<std::size_t>(count));
-  session_.log().stepped({taken - 1, epoch, samples}, me, training_s);
+  session_.log().stepped({taken - 1, epoch, samples}, 0, training_s);
   session_.recorder().stepped(taken);
   if (session_.watcher())
     session_.watcher()->step(session_.log().progress(session_.experiment.steps));

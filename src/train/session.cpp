@@ -105,11 +105,12 @@ double Session::take_of_task(const Step& step, std::size_t batch) {
 
 double Session::take(const Step& step, std::uint64_t taken,
                      const std::function<double()>& compute) {
-  const std::size_t samples = step.samples[rank_.rank()];
+  const bool trains = strategy_->trains(step);
+  const std::size_t samples = trains ? step.samples[rank_.rank()] : 0;
   clock_.start();
-  const double loss = compute();
+  const double loss = trains ? compute() : 0;
   log_.loss(loss, samples);
-  if (experiment.simulation) {
+  if (trains && experiment.simulation) {
     const auto full = static_cast<double>(experiment.full_batch(rank_.rank()));
     rank_.clock.charge(experiment.simulation->compute.of(
         rank_.rank(), static_cast<double>(samples) / full, luck_));
@@ -119,7 +120,7 @@ double Session::take(const Step& step, std::uint64_t taken,
   strategy_->update(replica_, step);
   clock_.waited(strategy_->waited_s() - waited_s);
   clock_.end();
-  log_.stepped(step, rank_.rank(), clock_.training_s());
+  log_.stepped(step, samples, clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());
   recorder_.stepped(taken);
   if (watcher()) watcher()->step(log_.progress(experiment.steps));
@@ -132,8 +133,7 @@ void Session::serve(std::uint64_t first, std::uint64_t end) {
   strategy_->serve(
       replica_, [&](std::uint64_t n) { return step_at(n); }, first, end);
   clock_.end();
-  for (std::uint64_t n = first; n < end; ++n)
-    log_.stepped(step_at(n), rank_.rank(), clock_.training_s());
+  for (std::uint64_t n = first; n < end; ++n) log_.stepped(step_at(n), 0, clock_.training_s());
   recorder_.stepped(end);
 }
 

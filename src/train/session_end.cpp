@@ -55,7 +55,8 @@ WorkerOutcome Session::finish(const std::function<Model()>& model_now) {
   log_.complete(result);
   std::ranges::sort(result.ranks, {},
                     [](const auto& rank) { return rank["rank"].template get<int>(); });
-  if (apart_ && !rounds_) result.go_by_ranks();
+  if (!rounds_) result.count_samples();
+  if (apart_ && !rounds_) result.add_rates();
   if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
     result.collective = crew_.collective.name;
   result.lost = lost_;
