@@ -48,10 +48,7 @@ void CentralClient::ask(const CentralRequest& request, Values pushed, Values int
   count_ = std::max(pushed.count(), into.count());
   or_cancel([&] {
     post(pushed, into);
-    for (int k = 0; request_.brings && k < crew_.servers; ++k)
-      with_server(k, [&] {
-        proof_.give(crew_.rank.peers, crew_.rank_of_server(k), proof_.of(pushed.part(shard(k))));
-      });
+    send_in_turn();
     for (const Sent& s : sent_) with_server(s.server, [&] { crew_.rank.peers.wait(s.request); });
   });
   sent_.clear();
@@ -73,9 +70,30 @@ void CentralClient::post(Values pushed, Values into) {
     sent_.push_back({k, peers.send(server, kCentralRequest, bytes_of(request_))});
     if (!request_.brings) continue;
     const Values part = pushed.part(shard(k));
-    sent_.push_back(
-        {k, peers.send(server, central_numbers(Purpose::gradients, part), part.bytes())});
+    if (takes_turns(shard(k)))
+      pushes_.push_back({k, peers.recv(server, kCentralTurn, {}), part});
+    else
+      send(k, part);
   }
+}
+
+void CentralClient::send_in_turn() {
+  while (!pushes_.empty()) {
+    std::vector<Request> turns;
+    for (const Push& push : pushes_) turns.push_back(push.turn);
+    const std::size_t whose = with_server(
+        pushes_[0].server, [&] { return wait_any_while_they_live(crew_.rank.peers, turns); });
+    const Push push = pushes_[whose];
+    pushes_.erase(pushes_.begin() + static_cast<std::ptrdiff_t>(whose));
+    send(push.server, push.part);
+  }
+}
+
+void CentralClient::send(int k, Values part) {
+  Transport& peers = crew_.rank.peers;
+  const int server = crew_.rank_of_server(k);
+  sent_.push_back({k, peers.send(server, central_numbers(Purpose::gradients, part), part.bytes())});
+  with_server(k, [&] { proof_.give(peers, server, proof_.of(part)); });
 }
 
 CentralAnswer CentralClient::answer() {
@@ -106,11 +124,13 @@ void CentralClient::cancel_all() {
     }
   };
   for (const Sent& s : sent_) cancel(s.request);
+  for (const Push& push : pushes_) cancel(push.turn);
   for (const Open& open : open_) {
     cancel(open.word);
     cancel(open.numbers);
   }
   sent_.clear();
+  pushes_.clear();
   open_.clear();
 }
 

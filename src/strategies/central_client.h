@@ -31,7 +31,16 @@ class CentralClient {
     Values into;
   };
 
+  // Numbers on their way to a server, when it is their turn.
+  struct Push {
+    int server;
+    Request turn;
+    Values part;
+  };
+
   void post(Values pushed, Values into);
+  void send_in_turn();
+  void send(int server, Values part);
   Slice shard(int k) const { return central_shard(crew_, k, count_); }
   // If that server is gone, the error says what it held.
   template <class F>
@@ -49,6 +58,7 @@ class CentralClient {
     Request request;
   };
   std::vector<Sent> sent_;
+  std::vector<Push> pushes_;
   std::vector<Open> open_;  // the words land in it
 };
 

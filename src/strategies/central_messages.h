@@ -29,7 +29,12 @@ struct CentralAnswer {
 };
 
 inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
-    kCentralAnswer{Purpose::control, 0x201};
+    kCentralAnswer{Purpose::control, 0x201}, kCentralTurn{Purpose::control, 0x202};
+
+// Workers that compute equally long push all at once, and a line that all share serves them all
+// late and lets them out together, to meet again in the next step. So long pushes wait until the
+// server says whose turn it is: then they come one after the other, and the workers spread out.
+inline bool takes_turns(Slice shard) { return shard.count * sizeof(float) >= 256 * 1024; }
 
 inline Tag central_numbers(Purpose purpose, Values values) {
   return Tag{purpose}.with_format(values.format());

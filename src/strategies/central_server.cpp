@@ -57,7 +57,24 @@ void CentralServer::turn(Replica& replica) {
     next_ = (w + 1) % crew_.workers;
     arrived(replica, w, arrival);
   });
+  give_turns(replica);
   answer_held(replica);
+}
+
+void CentralServer::give_turns(Replica& replica) {
+  // Two, so that the line is not idle while the next is told.
+  constexpr int kAtOnce = 2;
+  auto pushing = std::ranges::count_if(clients_, [](const Client& c) { return c.has_turn; });
+  for (; pushing < kAtOnce && !queue_.empty(); ++pushing) {
+    const int worker = queue_.front();
+    queue_.erase(queue_.begin());
+    Client& client = clients_[worker];
+    client.has_turn = true;
+    survive(replica, [&] {
+      collect_sends(client);  // the worker has asked since, so it has had them
+      client.sends.push_back(crew_.rank.peers.send(worker, kCentralTurn, {}));
+    });
+  }
 }
 
 void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival) {
@@ -69,12 +86,14 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
                          fmt::format("worker {} sent {} bytes to a server that expects {}: all "
                                      "ranks must train the same network with the same strategy",
                                      worker, arrival.bytes, expected));
-  if (client.brings)
+  if (client.brings) {
+    client.has_turn = false;
     apply(replica, worker);
-  else if (client.request.brings) {
+  } else if (client.request.brings) {
     if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
     const Values into = client.pushed->values();
     client.brings = true;
+    if (takes_turns(shard_)) queue_.push_back(worker);
     client.receive =
         crew_.rank.peers.recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
     return;
@@ -164,6 +183,8 @@ void CentralServer::lose(Replica& replica, const TransportError& e) {
   if (!is_gone || worker == crew_.workers || clients_[worker].gone) throw e;
   cancel(clients_[worker]);
   clients_[worker].gone = true;
+  clients_[worker].has_turn = false;
+  std::erase(queue_, worker);
   rule_.gone(replica, worker, e);
 }
 

@@ -56,6 +56,7 @@ class CentralServer {
     bool gone = false, rests = false;
     CentralRequest request;
     bool brings = false;  // the open receive is of the numbers, else of a request
+    bool has_turn = false;
     Request receive;
     std::optional<double> held_since;  // wants weights that it may not have yet
     std::uint64_t seen = 0;            // updates when it read last
@@ -73,6 +74,8 @@ class CentralServer {
   // Waits for any worker, and does what it asks for.
   void turn(Replica&);
   void arrived(Replica&, int worker, const Arrival&);
+  // Whoever waits to push, and is not kept from it by others.
+  void give_turns(Replica&);
   void apply(Replica&, int worker);
   void act(Replica&, int worker);
   void answer_held(Replica&);
@@ -91,7 +94,8 @@ class CentralServer {
   Slice shard_;
   std::vector<Client> clients_;  // by worker
   std::uint64_t updates_ = 0;
-  int next_ = 0;  // whose request is looked at first
+  int next_ = 0;            // whose request is looked at first
+  std::vector<int> queue_;  // workers that wait for their turn to push, in order
 };
 
 }  // namespace lockstep

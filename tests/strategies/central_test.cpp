@@ -51,6 +51,30 @@ TEST_P(CentralInSimulation, OneSeedGivesTheSameBitsTwice) {
   expect_same_bits(outcomes[0], outcomes[1]);
 }
 
+// Long enough that workers push one after the other, when the server says so.
+TEST_P(Central, LongPushesTakeTurnsAndNothingIsLost) {
+  for (const int leaves : {-1, 1}) {
+    if (leaves >= 0 &&
+        (GetParam().spec.find("sync") != std::string::npos || world().name == "simulated"))
+      continue;  // who is synchronous stops; a process has one simulation
+    ApartTraining t = training(4, 2);
+    t.count = 140'000;
+    t.steps = 8;
+    t.gradient = whole_gradient;
+    t.audit = true;
+    t.leaves = leaves;
+    const ApartOutcome outcome = run_apart(world(), t);
+    for (int w = 0; w < t.workers; ++w) {
+      if (w == leaves) continue;
+      EXPECT_THAT(outcome[w].after, SizeIs(8));
+      EXPECT_EQ(outcome[w].model, outcome[0].model);
+    }
+    if (GetParam().spec != "asp") continue;
+    for (const std::size_t i : {std::size_t{0}, t.count - 1})
+      EXPECT_EQ(outcome[0].model[i], static_cast<double>(i % 7) - t.rate * whole_sum(t, i));
+  }
+}
+
 TEST_P(CentralInSimulation, SizesAloneMoveTheSameBytesInTheSameTime) {
   ApartTraining t = training(3, 2), hollow = t;
   t.count = hollow.count = 1001;
