@@ -1,4 +1,4 @@
-// Runs in rounds: what the manager and its workers promise, and what becomes of lost ones.
+// Runs in rounds: what the manager and its workers promise.
 #include "train/rounds.h"
 
 #include <gmock/gmock.h>
@@ -8,23 +8,14 @@
 
 #include "core/zero_pages.h"
 #include "train/files.h"
-#include "train/runs.h"
+#include "train/round_runs.h"
 
 namespace lockstep::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 namespace fs = std::filesystem;
-
-TrainConfig rounds_config(int workers, const std::string& parameters = "") {
-  TrainConfig config = small_config();
-  config.workers = workers;
-  config.epochs = 2;
-  config.strategy = "epoch-average" + (parameters.empty() ? "" : ":" + parameters);
-  return config;
-}
 
 // A folder of this test's own.
 class Kept {
@@ -179,102 +170,6 @@ TEST(Rounds, HollowRunsKnowTimesAndBytes) {
   // The manager's line carries all models, down and up.
   EXPECT_NEAR(run["train_seconds"].get<double>(), 2 * (3 * 0.01 + 2 * 8 * 4 * n / 1e9), 2e-3);
   EXPECT_TRUE(run["score"].is_null());
-}
-
-// A simulated run in which those ranks die.
-TrainResult with_deaths(TrainConfig config, std::vector<SimulatedCluster::Death> deaths) {
-  complete(config);
-  if (config.cluster == "local") config.cluster = "sim:step=10ms";
-  Experiment experiment(config, {});
-  experiment.simulation->cluster.deaths = std::move(deaths);
-  TaskBook book(config.ranks());
-  WorkerOptions options;
-  options.tasks = [&](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, 1e-4); };
-  WorkerOutcome outcome;
-  run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
-    WorkerOutcome mine = train(rank, experiment, options);
-    if (mine.leads) outcome = std::move(mine);
-  });
-  return outcome.result;
-}
-
-TEST(Rounds, WhatTheDeadHadIsTrainedByOthers) {
-  TrainConfig config = rounds_config(3);
-  config.epochs = 4;
-  config.audit = true;
-  // In the second epoch, which starts after seven steps: the first of all, which keeps no records.
-  const TrainResult result = with_deaths(config, {{0, 0.1}});
-  EXPECT_THAT(result.lost, ElementsAre(0));
-  EXPECT_EQ(result.tasks_reissued, 1u) << "once: later it was never handed to the dead";
-  EXPECT_EQ(result.tasks_dropped, 0u);
-  EXPECT_EQ(result.samples, 4 * 400u);
-  ASSERT_EQ(result.scores.size(), 4u);
-  EXPECT_EQ(result.ranks.size(), 3u);
-  EXPECT_GT(result.seconds_by_epoch[3], 1.5 * result.seconds_by_epoch[0]) << "two work for three";
-}
-
-TEST(Rounds, WhatTheDeadHadIsDroppedWhenToldTo) {
-  TrainConfig config = rounds_config(3, "reissue=never");
-  config.epochs = 4;
-  const TrainResult result = with_deaths(config, {{1, 0.1}, {2, 0.17}});
-  EXPECT_THAT(result.lost, ElementsAre(1, 2));
-  EXPECT_EQ(result.tasks_reissued, 0u);
-  EXPECT_EQ(result.tasks_dropped, 3u + 2u);
-  EXPECT_LT(result.samples, 4 * 400u);
-  EXPECT_EQ(result.scores.size(), 4u);
-}
-
-TEST(Rounds, NobodyLeftIsSaid) {
-  EXPECT_THAT(
-      [&] {
-        with_deaths(rounds_config(2), {{0, 0.05}, {1, 0.06}});
-      },
-      ThrowsMessage<TransportError>(HasSubstr("all 2 workers are gone in epoch 1")));
-}
-
-TEST(Rounds, ADeadManagerEndsTheRun) {
-  EXPECT_THAT(
-      [&] {
-        with_deaths(rounds_config(2), {{2, 0.05}});
-      },
-      ThrowsMessage<TransportError>(HasSubstr("rank 2")));
-}
-
-TEST(Rounds, WhoIsStalledIsGivenUpAndItsResultComesTooLate) {
-  TrainConfig config = rounds_config(3, "give_up=0.3");
-  config.audit = true;
-  config.cluster = "sim:step=10ms,slow=rank1:20";  // an epoch of it takes 1.4 s, and 0.07 others
-  const TrainResult result = train_in("simulated", config).result;
-  EXPECT_TRUE(result.lost.empty());
-  EXPECT_EQ(result.tasks_reissued, 2u);
-  EXPECT_EQ(result.samples, 800u);
-  for (const double seconds : result.seconds_by_epoch) EXPECT_LT(seconds, 0.5);
-  const auto& weights = result.ranks[3]["contributions"]["weight_by_worker"];
-  EXPECT_NEAR(weights[0].get<double>() + weights[2].get<double>(), 2, 1e-12);
-  EXPECT_EQ(weights[1].get<double>(), 0) << "too late";
-  EXPECT_GT(result.ranks[1]["samples"].get<int>(), 0) << "and yet it worked";
-}
-
-TEST(Rounds, WhoIsStalledIsDroppedWhenToldTo) {
-  TrainConfig config = rounds_config(3, "give_up=0.3,reissue=never");
-  config.cluster = "sim:step=10ms,slow=rank1:20";
-  const TrainResult result = train_in("simulated", config).result;
-  EXPECT_EQ(result.tasks_dropped, 2u);
-  EXPECT_LT(result.samples, 800u);
-  EXPECT_EQ(result.scores.size(), 2u);
-}
-
-TEST(Rounds, TooShortAPatienceIsSaid) {
-  TrainConfig config = rounds_config(2, "give_up=20ms,reissue=never");
-  config.cluster = "sim:step=10ms";
-  EXPECT_THAT([&] { train_in("simulated", config); },
-              ThrowsMessage<Error>(HasSubstr("none of 2 tasks came back")));
-}
-
-TEST(Rounds, WhoseSlowestAloneIsLeftStillEnds) {
-  // Given up, and there is nobody to take it over: it goes on with what it has.
-  TrainConfig config = rounds_config(1, "give_up=20ms");
-  EXPECT_EQ(train_in("simulated", config).result.samples, 800u);
 }
 
 TEST(Rounds, StatisticsAreTheModelsToo) {
