@@ -194,7 +194,11 @@ std::unique_ptr<TaskBoard> Session::open_tasks() {
 void Session::together() { barrier(present(), kTogether); }
 
 void Session::meet_the_living() {
-  const std::vector<int> living = agree_on_living(rank_.peers);
+  // Where there is a manager, who is lost is for it to say: all others answer to it alone.
+  Transport& among = rounds_ ? present() : rank_.peers;
+  std::vector<int> living;
+  for (const int r : agree_on_living(among)) living.push_back(among.job_rank(r));
+  std::ranges::sort(living);
   if (static_cast<int>(living.size()) == rank_.size()) return;
   lost_ = absent_from(living, rank_.size());
   meeting_ = group_of(living);
