@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 
 #include "cluster/blocked_signals.h"
 #include "cluster/coordinator.h"
 #include "cluster/host.h"
 #include "cluster/job_key.h"
+#include "cluster/placement.h"
+#include "cluster/thread_choice.h"
 #include "cluster/worker.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
@@ -39,14 +40,16 @@ void say(const std::string& line) {
 
 class Launch::Parts {
  public:
-  explicit Parts(const LaunchOptions& options) : options_(options) {
+  explicit Parts(const LaunchOptions& options)
+      : options_(options), place_{options.workers, ranks_per_host(), options.guests} {
     check();
     if (options.netns) hosts_.emplace(*options.netns);
     open_coordinator();
     key_fd_ = key_descriptor(key_);
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) throw_errno("eventfd");
-    say(fmt::format("{} workers, {}", options.workers, choose_threads()));
+    say(fmt::format("{} workers, {}", options.workers,
+                    choose_threads(options_.threads_per_worker, options_.workers, threads_)));
     for (int rank = 0; rank < options.workers; ++rank) start(rank);
     close(key_fd_);
   }
@@ -102,36 +105,12 @@ class Launch::Parts {
     coordinator_.emplace(coordinator);
   }
 
-  // Adds the variables for it to `threads_` and says what was chosen.
-  std::string choose_threads() {
-    if (options_.threads_per_worker == 0 && environment_has("OMP_NUM_THREADS"))
-      return "threads each as OMP_NUM_THREADS says";
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    const int threads = options_.threads_per_worker > 0 ? options_.threads_per_worker
-                                                        : std::max(1, cores / options_.workers);
-    for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
-      if (options_.threads_per_worker > 0 || !environment_has(name))
-        threads_.emplace_back(name, std::to_string(threads));
-    return fmt::format("{} thread{} each", threads, threads == 1 ? "" : "s");
-  }
-
-  int host_of(int rank) const {
-    const int owners = options_.workers - options_.guests;
-    return (rank < owners ? rank : rank - owners) / ranks_per_host();
-  }
-
   void start(int rank) {
-    const int host = host_of(rank);
-    int local_rank = 0, local_size = 0;
-    for (int r = 0; r < options_.workers; ++r)
-      if (host_of(r) == host) {
-        ++local_size;
-        if (r < rank) ++local_rank;
-      }
+    const Place place = place_.of(rank);
     Variables variables = {{"RANK", std::to_string(rank)},
                            {"WORLD_SIZE", std::to_string(options_.workers)},
-                           {"LOCAL_RANK", std::to_string(local_rank)},
-                           {"LOCAL_WORLD_SIZE", std::to_string(local_size)},
+                           {"LOCAL_RANK", std::to_string(place.local_rank)},
+                           {"LOCAL_WORLD_SIZE", std::to_string(place.local_size)},
                            {"MASTER_ADDR", coordinator_->address().host},
                            {"MASTER_PORT", std::to_string(coordinator_->address().port)},
                            {"LOCKSTEP_KEY_FD", std::to_string(key_fd_)},
@@ -141,15 +120,15 @@ class Launch::Parts {
     variables.insert(variables.end(), threads_.begin(), threads_.end());
     variables.insert(variables.end(), options_.environment.begin(), options_.environment.end());
     std::optional<InNamespace> inside;
-    if (hosts_) inside.emplace(hosts_->host_fd(host));
+    if (hosts_) inside.emplace(hosts_->host_fd(place.host));
     LinePrinter::Listener listener;
     if (options_.on_output)
       listener = [this, rank](std::string_view line) { options_.on_output(rank, line); };
     workers_.push_back(std::make_unique<Worker>(
-        rank, hosts_ ? NetnsHosts::address_of(host) : host_name(),
+        rank, hosts_ ? NetnsHosts::address_of(place.host) : host_name(),
         options_.prefix_output ? fmt::format("[{}] ", rank) : "", std::move(listener),
         options_.command, environment_with(variables), key_fd_));
-    if (hosts_) hosts_->admit(host, workers_.back()->child.pid());
+    if (hosts_) hosts_->admit(place.host, workers_.back()->child.pid());
   }
 
   template <class Predicate>
@@ -292,6 +271,7 @@ class Launch::Parts {
   }
 
   const LaunchOptions options_;
+  const Placement place_;
   BlockedSignals signals_;  // before any thread starts
   std::optional<NetnsHosts> hosts_;
   std::string key_;

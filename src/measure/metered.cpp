@@ -23,10 +23,7 @@ std::unique_ptr<WindowView> Metered::view_of(Window& below) {
 
 Request Metered::send(int to, Tag tag, ConstBytes bytes) {
   const Request request = inner_.send(to, tag, bytes);
-  {
-    const auto lock = guarded();
-    ledger_.at(to, tag.purpose) += {.bytes_sent = bytes.size, .messages_sent = 1};
-  }
+  guarded([&] { ledger_.at(to, tag.purpose) += {.bytes_sent = bytes.size, .messages_sent = 1}; });
   open_[request.id] = {tag.purpose, to, bytes.size};
   return request;
 }
@@ -40,11 +37,11 @@ Request Metered::recv(int from, Tag tag, Bytes into, Combine combine) {
 void Metered::ended(Request request, const Arrival& arrival) {
   const auto entry = open_.find(request.id);
   if (entry == open_.end()) return;  // posted below this decorator
-  if (entry->second.to == -1) {
-    const auto lock = guarded();
-    ledger_.at(arrival.from, entry->second.purpose) +=
-        {.bytes_received = arrival.bytes, .messages_received = 1};
-  }
+  if (entry->second.to == -1)
+    guarded([&] {
+      ledger_.at(arrival.from, entry->second.purpose) +=
+          {.bytes_received = arrival.bytes, .messages_received = 1};
+    });
   open_.erase(entry);
 }
 
@@ -68,10 +65,10 @@ bool Metered::cancel(Request request) {
   const auto entry = open_.find(request.id);
   if (entry == open_.end()) return cancelled;
   const Open& open = entry->second;
-  if (cancelled && open.to != -1) {
-    const auto lock = guarded();
-    ledger_.at(open.to, open.purpose) -= {.bytes_sent = open.bytes, .messages_sent = 1};
-  }
+  if (cancelled && open.to != -1)
+    guarded([&] {
+      ledger_.at(open.to, open.purpose) -= {.bytes_sent = open.bytes, .messages_sent = 1};
+    });
   open_.erase(entry);
   return cancelled;
 }

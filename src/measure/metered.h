@@ -4,11 +4,11 @@
 // is being cancelled is not counted.
 #pragma once
 
-#include <mutex>
 #include <unordered_map>
 
 #include "measure/ledger.h"
 #include "transport/decorator.h"
+#include "transport/rank.h"
 
 namespace lockstep {
 
@@ -16,7 +16,7 @@ class Metered : public Decorator {
  public:
   // The ledger has a line for each rank of `inner`, outlives this, and belongs to the same thread,
   // or is only touched under `guard`.
-  Metered(Transport& inner, Ledger& ledger, std::mutex* guard = nullptr)
+  Metered(Transport& inner, Ledger& ledger, Lock* guard = nullptr)
       : Decorator(inner), ledger_(ledger), guard_(guard) {}
 
   [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
@@ -36,12 +36,15 @@ class Metered : public Decorator {
   void ended(Request, const Arrival&);
   std::unique_ptr<WindowView> view_of(Window&) override;
 
-  std::unique_lock<std::mutex> guarded() const {
-    return guard_ ? std::unique_lock(*guard_) : std::unique_lock<std::mutex>();
+  template <class F>
+  void guarded(F&& change) {
+    if (guard_) guard_->lock();
+    change();
+    if (guard_) guard_->unlock();
   }
 
   Ledger& ledger_;
-  std::mutex* const guard_;
+  Lock* const guard_;
   std::unordered_map<std::uint64_t, Open> open_;
 };
 

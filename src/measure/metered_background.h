@@ -1,8 +1,7 @@
 // Counts what a rank's background jobs send and receive, as Metered does for its own lane. Jobs run
-// beside the rank, so the ledger is copied out under a lock.
+// beside the rank, so the ledger is only touched under the rank's lock: none may be held by who
+// calls anything here, or sends or receives in a job.
 #pragma once
-
-#include <mutex>
 
 #include "measure/metered.h"
 #include "transport/rank.h"
@@ -11,11 +10,13 @@ namespace lockstep {
 
 class MeteredBackground final : public Background {
  public:
-  MeteredBackground(Background& inner, int ranks) : inner_(inner), ledger_(ranks) {}
+  MeteredBackground(Background& inner, Lock& lock, int ranks)
+      : inner_(inner), lock_(lock), ledger_(ranks) {}
 
   std::uint64_t post(Job job) override {
+    used_ = true;
     return inner_.post([this, job = std::move(job)](Transport& lane) {
-      Metered metered(lane, ledger_, &guard_);
+      Metered metered(lane, ledger_, &lock_);
       job(metered);
     });
   }
@@ -24,13 +25,17 @@ class MeteredBackground final : public Background {
   bool done(std::uint64_t number) override { return inner_.done(number); }
 
   Ledger ledger() const {
-    std::lock_guard lock(guard_);
-    return ledger_;
+    if (!used_) return ledger_;
+    lock_.lock();
+    Ledger copied = ledger_;
+    lock_.unlock();
+    return copied;
   }
 
  private:
   Background& inner_;
-  mutable std::mutex guard_;
+  Lock& lock_;
+  bool used_ = false;  // else there is nothing to keep apart
   Ledger ledger_;
 };
 

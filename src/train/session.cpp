@@ -29,7 +29,7 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       options_(options),
       moved_(world.size()),
       metered_(world.peers, moved_.ledger()),
-      background_(world.background, world.size()),
+      background_(world.background, world.lock, world.size()),
       rank_{metered_, world.clock, background_, world.lock, world.seed},
       learner_(open_learner()),
       clock_(world.clock, e.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
