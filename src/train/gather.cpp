@@ -14,24 +14,49 @@ constexpr Tag kText{Purpose::control, 0x102};
 constexpr Tag kNumbers{Purpose::control, 0x103};
 constexpr Tag kRow{Purpose::control, 0x107};
 
-}  // namespace
+// How many, then all of them.
+template <class Run>
+Run receive(Transport& peers, int from, Tag tag) {
+  std::uint64_t length = 0;
+  peers.wait(peers.recv(from, kLength, bytes_of(length)));
+  Run run(length, {});
+  peers.wait(
+      peers.recv(from, tag, {reinterpret_cast<std::byte*>(run.data()), length * sizeof(run[0])}));
+  return run;
+}
 
-std::vector<std::string> gather_texts(Transport& peers, const std::string& mine) {
-  std::uint64_t length = mine.size();
+// Every rank's run of bytes or numbers, on rank 0.
+template <class Run>
+std::vector<Run> at_first(Transport& peers, Tag tag, const Run& mine, std::set<int>* gone) {
   if (peers.rank() != 0) {
+    std::uint64_t length = mine.size();
     const Request first = peers.send(0, kLength, bytes_of(length));
-    const Request second = peers.send(0, kText, {mine.data(), mine.size()});
+    const Request second = peers.send(0, tag, {mine.data(), length * sizeof(mine[0])});
     peers.wait(first);
     peers.wait(second);
     return {};
   }
-  std::vector<std::string> texts{mine};
+  std::vector<Run> all{mine};
   for (int r = 1; r < peers.size(); ++r) {
-    peers.wait(peers.recv(r, kLength, bytes_of(length)));
-    std::string& text = texts.emplace_back(length, ' ');
-    peers.wait(peers.recv(r, kText, {reinterpret_cast<std::byte*>(text.data()), length}));
+    all.emplace_back();
+    if (gone && gone->contains(r)) continue;
+    try {
+      all.back() = receive<Run>(peers, r, tag);
+    } catch (const TransportError& error) {
+      const bool departed =
+          error.kind() == TransportError::Kind::dead || error.kind() == TransportError::Kind::left;
+      if (!gone || !departed) throw;
+      gone->insert(r);
+    }
   }
-  return texts;
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> gather_texts(Transport& peers, const std::string& mine,
+                                      std::set<int>* gone) {
+  return at_first(peers, kText, mine, gone);
 }
 
 std::string text_of_first(Transport& peers, const std::string& mine) {
@@ -49,23 +74,9 @@ void sum_over_ranks(Transport& peers, std::vector<double>& numbers) {
   auto_all_reduce(peers, kNumbers, Values(numbers.data(), numbers.size(), Type::fp64));
 }
 
-std::vector<std::vector<double>> rows_at_first(Transport& peers, const std::vector<double>& mine) {
-  std::uint64_t length = mine.size();
-  if (peers.rank() != 0) {
-    const Request first = peers.send(0, kLength, bytes_of(length));
-    const Request second = peers.send(0, kRow, {mine.data(), mine.size() * sizeof(double)});
-    peers.wait(first);
-    peers.wait(second);
-    return {};
-  }
-  std::vector<std::vector<double>> rows{mine};
-  for (int r = 1; r < peers.size(); ++r) {
-    peers.wait(peers.recv(r, kLength, bytes_of(length)));
-    std::vector<double>& row = rows.emplace_back(length);
-    peers.wait(peers.recv(r, kRow,
-                          {reinterpret_cast<std::byte*>(row.data()), row.size() * sizeof(double)}));
-  }
-  return rows;
+std::vector<std::vector<double>> rows_at_first(Transport& peers, const std::vector<double>& mine,
+                                               std::set<int>* gone) {
+  return at_first(peers, kRow, mine, gone);
 }
 
 std::vector<std::vector<double>> all_rows(Transport& peers, const std::vector<double>& mine) {

@@ -21,8 +21,12 @@ std::vector<char> ask_all(Transport& peers) {
       here[r] = 0;
     }
   }
-  for (int r = peers.rank() + 1; r < peers.size(); ++r)
-    if (here[r]) peers.wait(peers.send(r, kList, {here.data(), here.size()}));
+  for (int r = peers.rank() + 1; r < peers.size(); ++r) {
+    try {
+      if (here[r]) peers.wait(peers.send(r, kList, {here.data(), here.size()}));
+    } catch (const TransportError&) {  // too late to say so: others have been told of it
+    }
+  }
   return here;
 }
 

@@ -126,11 +126,11 @@ std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const 
   return row;
 }
 
-void Recorder::settle(Transport& present) {
+void Recorder::settle(Transport& present, std::set<int>* gone) {
   if (!apart_ && taken_ == settled_ && evaluated_.empty()) return;
   std::vector<TimedStep> mine;
   if (taken_ > settled_) mine = apart_ ? clock_.settle() : clock_.settle(present);
-  const auto rows = rows_at_first(present, row_of(mine));
+  const auto rows = rows_at_first(present, row_of(mine), gone);
   if (present.rank() == 0) take_in(present, mine, rows);
   settled_ = taken_;
   evaluated_.clear();
@@ -164,6 +164,7 @@ void Recorder::take_in(Transport& present, const std::vector<TimedStep>& mine,
   std::vector<double> waited(mine.size());
   for (int r = 0; r < present.size(); ++r) {
     const int rank = present.job_rank(r);
+    if (rows[r].empty()) continue;  // gone
     const std::vector<double> waits = take_row(rank, rows[r]);
     if (apart_ || rank >= experiment_.config.workers) continue;
     for (std::size_t i = 0; i < mine.size(); ++i) waited[i] += waits[i];
@@ -194,8 +195,8 @@ void Recorder::scored(Score& score, std::uint64_t samples) {
   waited_since_score_ = WaitedFor(rank_.size());
 }
 
-void Recorder::finish(Transport& present) {
-  settle(present);
+void Recorder::finish(Transport& present, std::set<int>* gone) {
+  settle(present, gone);
   if (!sampler_) return;
   sampler_->post(progress());
   sampler_->finish();

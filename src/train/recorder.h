@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "measure/sampler.h"
 #include "train/event_file.h"
@@ -39,14 +40,15 @@ class Recorder {
   void stepped(std::uint64_t taken);
   // Collective over `present`, as all below that take it: divides the time of the steps since the
   // last call (see StepClock).
-  void settle(Transport& present);
+  // `gone`: see gather.h.
+  void settle(Transport& present, std::set<int>* gone = nullptr);
   // An evaluation, on this rank's clock, after so many steps.
   void evaluated(double start, double end, std::uint64_t taken);
   // Rank 0's: completes the score with who was waited for since the last one, and tells TensorBoard
   // of it. `samples`: trained on so far, by all workers.
   void scored(Score&, std::uint64_t samples);
   // At the end of the run: all files are complete.
-  void finish(Transport& present);
+  void finish(Transport& present, std::set<int>* gone = nullptr);
 
   double elapsed_s() const;                                // since the run's start
   const WaitedFor& waited_for() const { return waited_; }  // rank 0's, settled steps

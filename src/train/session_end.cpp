@@ -1,5 +1,6 @@
 // What a session leaves behind: checkpoints on the way, and its result.
 #include <algorithm>
+#include <set>
 
 #include "train/gather.h"
 #include "train/session.h"
@@ -45,13 +46,19 @@ WorkerOutcome Session::finish(const std::function<Model()>& model_now) {
       result.model_sha256 =
           save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string());
   }
-  recorder_.finish(present());
-  for (const std::string& text : gather_texts(present(), to_json(report()).dump()))
-    result.ranks.push_back(nlohmann::ordered_json::parse(text));
+  // Who dies now has done its part, and where others can do without it, they do.
+  std::set<int> gone;
+  std::set<int>* const tolerated = apart_ ? &gone : nullptr;
+  recorder_.finish(present(), tolerated);
+  for (const std::string& text : gather_texts(present(), to_json(report()).dump(), tolerated))
+    if (!text.empty()) result.ranks.push_back(nlohmann::ordered_json::parse(text));
   if (leads()) add_waits(result);
   const std::string damaged = nlohmann::json(learner_->damaged()).dump();
-  for (const std::string& text : gather_texts(present(), damaged))
-    for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);
+  for (const std::string& text : gather_texts(present(), damaged, tolerated))
+    if (!text.empty())
+      for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);
+  for (const int r : gone) lost_.push_back(present().job_rank(r));
+  std::ranges::sort(lost_);
   log_.complete(result);
   std::ranges::sort(result.ranks, {},
                     [](const auto& rank) { return rank["rank"].template get<int>(); });
