@@ -39,6 +39,8 @@ class Central : public Strategy, protected CentralRule {
   // The same in two parts, with time for something else in between.
   void start_pull(const Step&, Values into);
   std::uint64_t finish_pull();
+  // Nothing lands any more where a pull was started. For destructors of who owns that memory.
+  void drop_pull() { client_.cancel_all(); }
 
   // On servers: steps the shard with what a worker brought. Optimisers begin anew in step 0, which
   // only the first push is: the pushes of other workers' first steps count as step 1.
@@ -51,9 +53,9 @@ class Central : public Strategy, protected CentralRule {
  private:
   void ask(const Step&, CentralRequest::Wants, Values pushed, Values into);
 
+  std::optional<Scratch> model_;  // what the client asks for may land here, so it outlives it
   CentralClient client_;
   std::optional<CentralServer> server_;
-  std::optional<Scratch> model_;
   bool resting_ = false;
   double waited_s_ = 0;
 };

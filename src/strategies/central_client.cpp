@@ -115,7 +115,7 @@ CentralAnswer CentralClient::answer() {
   return all;
 }
 
-// The memory is the caller's again. What has ended already says so, which is all one wants.
+// What has ended already says so, which is all one wants.
 void CentralClient::cancel_all() {
   const auto cancel = [&](Request request) {
     try {

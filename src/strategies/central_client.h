@@ -21,6 +21,8 @@ class CentralClient {
   bool awaits() const { return !open_.empty(); }
   // The oldest clock of all shards, and the longest wait.
   CentralAnswer answer();
+  // Ends what is open: the memory is the caller's again.
+  void cancel_all();
 
  private:
   // What one server was asked for.
@@ -47,7 +49,6 @@ class CentralClient {
   auto with_server(int k, F&& call);
   template <class F>
   void or_cancel(F&& call);
-  void cancel_all();
 
   const Crew& crew_;
   const MixAudit& proof_;

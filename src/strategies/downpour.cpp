@@ -22,6 +22,8 @@ class Downpour final : public Central {
   Downpour(const Crew& crew, std::uint64_t push, std::uint64_t fetch)
       : Central(crew), push_(push), fetch_(fetch) {}
 
+  ~Downpour() override { drop_pull(); }
+
   void begin(Replica& replica) override {
     if (!crew_.works()) return;
     const Values weights = replica.weights();

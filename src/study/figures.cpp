@@ -42,6 +42,11 @@ Value per_step(const RunRecord& run, Value total) {
   return *total / *steps;
 }
 
+Value in_staleness(const RunRecord& run, const char* key) {
+  if (!run.result.is_object() || !run.result.contains("staleness")) return {};
+  return number(run.result["staleness"], key);
+}
+
 // Column figures come from a key of `result` or from a fold over the ranks.
 #define RESULT(key) [](const RunRecord& run) { return number(run.result, key); }
 #define RANKS(key, over, fold) \
@@ -84,6 +89,12 @@ constexpr Figure kFigures[] = {
     {"disk_written_bytes", "written to disk", "B", "low", 1, true,
      RANKS("disk_written_bytes", all, sum)},
     {"consensus_distance", "consensus distance", "", "low", 4, false, RESULT("consensus_distance")},
+    {"staleness_mean", "staleness", "updates", "low", 1, true,
+     [](const RunRecord& run) { return in_staleness(run, "mean"); }},
+    {"staleness_max", "most stale", "updates", "low", 0, true,
+     [](const RunRecord& run) { return in_staleness(run, "max"); }},
+    {"most_predicted_share", "share of the commonest answer", "%", "low", 1, false,
+     RESULT("most_predicted_share")},
 };
 
 #undef RESULT

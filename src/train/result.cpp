@@ -55,6 +55,7 @@ Json to_json(const RankReport& r) {
           {"communicate_seconds", r.spent.communicate_s},
           {"hidden_seconds", 0.0},
           {"wait_seconds", r.spent.wait_s},
+          {"mass", r.mass ? Json(*r.mass) : Json(nullptr)},
           {"contributions",
            {{"count", r.contributions.count},
             {"weight_by_worker", r.contributions.weight},

@@ -30,6 +30,7 @@ struct RankReport {
   std::optional<Usage> usage;        // none in simulation
   std::optional<MemoryPeaks> peaks;  // as sampled
   Contributions contributions;       // to the numbers it holds; none where all step together
+  std::optional<double> mass;        // where workers go apart: see Strategy::mass()
 };
 nlohmann::ordered_json to_json(const RankReport&);
 

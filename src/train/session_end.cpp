@@ -97,7 +97,9 @@ RankReport Session::report() {
                     moved_.other().bytes_sent,
                     {},
                     recorder_.peaks(),
-                    strategy_->contributions()};
+                    strategy_->contributions(),
+                    {}};
+  if (apart_ && crew_.works() && crew_.servers == 0) report.mass = strategy_->mass();
   if (!experiment.simulation) report.usage = usage_since(used_, rank_.clock.now() - started_);
   return report;
 }
