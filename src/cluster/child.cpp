@@ -87,6 +87,11 @@ std::vector<std::string> environment_with(const Variables& changes) {
   return all;
 }
 
+std::string signal_text(int signal) {
+  return fmt::format("SIG{} (signal {})", sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
+                     signal);
+}
+
 std::string ending_text(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("ended with exit status {}", WEXITSTATUS(status));
   const char* name = sigabbrev_np(WTERMSIG(status));

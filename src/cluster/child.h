@@ -17,6 +17,7 @@ bool environment_has(const std::string& name);
 // For exec: the texts, then a null pointer.
 std::vector<char*> pointers_to(std::vector<std::string>& texts);
 
+std::string signal_text(int signal);  // "SIGTERM (signal 15)"
 // How a process ended: "died of signal 9 (SIGKILL)", "ended with exit status 3".
 std::string ending_text(int wait_status);
 // As a shell counts: the exit status, or 128 + the signal.

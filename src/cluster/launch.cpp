@@ -26,11 +26,6 @@ constexpr double kTermSeconds = 2;     // from SIGTERM to SIGKILL
 constexpr double kDrainSeconds = 0.5;  // for output that a stray grandchild keeps open
 constexpr double kNever = 1e300;
 
-std::string signal_text(int signal) {
-  return fmt::format("SIG{} (signal {})", sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
-                     signal);
-}
-
 void say(const std::string& line) {
   const std::string text = "lockstep: " + line + "\n";
   (void)!write(STDERR_FILENO, text.data(), text.size());
