@@ -36,13 +36,14 @@ std::string cluster_of(const std::string& strategy, const std::string& more) {
   return fmt::format("sim:{}{}", strategy == "hogwild" ? "ranks_per_host=4," : "", more);
 }
 
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
 class Apart : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Every, Apart, ::testing::ValuesIn(strategies_that_go_apart()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Every, Apart, ::testing::ValuesIn(strategies_that_go_apart()), test_name);
 
 TEST_P(Apart, ASlowWorkerHoldsNobodyUpButByTheRule) {
   TrainConfig config = config_of(GetParam());
@@ -94,9 +95,13 @@ TEST_P(Apart, EveryExchangeIsProved) {
     EXPECT_NO_THROW(train_in(world, config)) << world;
 }
 
-TEST_P(Apart, OneWorkerIsPlainSgd) {
-  if (GetParam() == "easgd") GTEST_SKIP() << "its model is the centre, which follows the worker";
-  if (GetParam() == "ssp") GTEST_SKIP() << "its server adds changes, which is rounded once more";
+// Not easgd, whose model is the centre that follows the worker, nor ssp, whose server adds changes,
+// which is rounded once more.
+class ApartAndExact : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Some, ApartAndExact,
+                         ::testing::Values("asp", "downpour", "gossip", "hogwild", "ad-psgd"),
+                         test_name);
+TEST_P(ApartAndExact, OneWorkerIsPlainSgd) {
   TrainConfig alone = config_of(GetParam(), 1), plain = config_of("all-reduce", 1);
   EXPECT_EQ(train_in("loopback", alone).result.model_sha256,
             train_in("loopback", plain).result.model_sha256);
