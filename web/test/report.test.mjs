@@ -176,6 +176,16 @@ describe("a study's report", () => {
       assert.notEqual(await text("#accuracy-over-bytes-sent"), before);
       await page.selectOption("#any-figure-over-workers select", "train_seconds");
       assert.match(await text("#any-figure-over-workers"), /training time, lower is better/);
+      const cells = await page.$$eval("#workers-and-variant-together .plot rect", (all) =>
+        all.map((cell) => cell.getAttribute("fill-opacity")),
+      );
+      assert.equal(cells.length, 18);
+      assert.ok(new Set(cells).size > 10, "cells differ in shade");
+      await page.selectOption("#workers-and-variant-together select", "train_seconds");
+      const again = await page.$$eval("#workers-and-variant-together .plot rect", (all) =>
+        all.map((cell) => cell.getAttribute("fill-opacity")),
+      );
+      assert.notDeepEqual(again, cells);
       await page.selectOption("#resources > .controls select", {
         label: "parameter server, workers 3, seed 1",
       });

@@ -1,11 +1,10 @@
-// A figure over an axis of the study: one line a variant; a heat map where two axes are numbers.
+// A figure over an axis of the study: one line a variant.
 
-import * as Plot from "@observablehq/plot";
-import { lines, plot, valuesOf } from "../chart.js";
-import { capitalised, select } from "../dom.js";
+import { lines, valuesOf } from "../chart.js";
+import { select } from "../dom.js";
 import { figure } from "../figure.js";
-import { exists, formatOf } from "../format.js";
-import { shorten } from "../labels.js";
+import { exists } from "../format.js";
+import { heatMap } from "./heat_map.js";
 
 /** Lines over `axis`: measured and simulated apart, other axes as chosen. */
 export function seriesOver(page, axis, valueOf) {
@@ -100,106 +99,20 @@ function overAxis(page, axis) {
   return made.element;
 }
 
-function heatMap(page, across, up) {
-  const { report } = page;
-  let column = report.columns[0];
-  const made = figure(page, {
-    title: capitalised(`${across.name} and ${up.name} together`),
-    command: report.command,
-    caption: `Mean of the chosen figure at each pair of ${across.name} and ${up.name}, one panel a variant. Darker is better.`,
-    controls: [
-      select(
-        "Figure",
-        report.columns.map((c) => [c.key, c.label]),
-        column.key,
-        (key) => {
-          column = report.columns.find((c) => c.key === key);
-          made.redraw();
-        },
-      ),
-    ],
-    draw: (width) => {
-      const format = formatOf(column);
-      const cells = page.selection
-        .shown({ free: [across.name, up.name] })
-        .filter((v) => exists(v.figures[column.key]?.mean))
-        .map((v) => ({
-          panel: v.name,
-          x: v.group[across.name],
-          y: v.group[up.name],
-          value: v.figures[column.key].mean,
-        }));
-      if (!cells.length) return null;
-      const panels = [...new Set(cells.map((cell) => cell.panel))];
-      const [low, high] = [Math.min, Math.max].map((pick) =>
-        pick(...cells.map((cell) => cell.value)),
-      );
-      const good = (value) => {
-        const share = high > low ? (value - low) / (high - low) : 0.5;
-        return column.better === "low" ? 1 - share : share;
-      };
-      const svg = plot({
-        width,
-        height: panels.length * (up.values.length * 34 + 26) + 60,
-        marginLeft: 90,
-        marginTop: panels.length > 1 ? 34 : 8,
-        x: { domain: across.values, label: across.name, labelArrow: "none" },
-        y: { domain: [...up.values].reverse(), label: up.name, labelArrow: "none" },
-        fy: { domain: panels, label: null, axis: null, padding: 0.18 },
-        marks: [
-          Plot.cell(cells, {
-            x: "x",
-            y: "y",
-            fy: "panel",
-            fill: "var(--series-0)",
-            fillOpacity: (c) => 0.08 + 0.5 * good(c.value),
-            inset: 1,
-            rx: 3,
-          }),
-          Plot.text(cells, {
-            x: "x",
-            y: "y",
-            fy: "panel",
-            text: (c) => format.one(c.value),
-            fill: "var(--ink)",
-          }),
-          panels.length > 1
-            ? Plot.text(panels, {
-                fy: (d) => d,
-                frameAnchor: "top-left",
-                dy: -14,
-                text: (d) => shorten(d),
-                fill: "var(--ink)",
-                fontWeight: 600,
-              })
-            : null,
-        ],
-      });
-      return {
-        svg,
-        rows: cells.map((c) => ({
-          variant: c.panel,
-          [across.name]: c.x,
-          [up.name]: c.y,
-          [column.key]: c.value,
-        })),
-      };
-    },
-  });
-  return made.element;
-}
-
 export function axes(page) {
   const { report } = page;
   const used = report.axes.filter((axis) => axis.values?.length > 1);
   if (!used.length || !report.columns.length) return null;
   const numeric = used.filter((axis) => valuesOf(axis).numeric);
+  const names = [...new Set(report.variants.filter((v) => !v.predicts).map((v) => v.name))];
+  const long = numeric.find((axis) => axis.values.length > 2);
   return {
     id: "axes",
     title: "Along the axes",
     content: [
       ...used.map((axis) => overAxis(page, axis)),
       numeric.length > 1 ? heatMap(page, numeric[0], numeric[1]) : null,
+      long && names.length > 2 ? heatMap(page, long, { name: "variant", values: names }) : null,
     ].filter(Boolean),
   };
 }
