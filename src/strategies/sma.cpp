@@ -7,10 +7,10 @@
 //   z   = z + sum_j c_j + mu (z - z_prev)
 //
 // z is the model that is trained. Every rank is a learner and has its own copy of z; `learners`
-// ranks in a row share a device (see sma_sum.h). alpha = 0 stands for 1/k. mu = 0 is synchronous
-// EASGD that exchanges in every step. Where the learning rate drops, all start anew from z. With
-// `auto=on` learners are added to each device while that pays (see sma_tuner.h); a rank that is no
-// learner yet holds z, and goes on from there when it becomes one.
+// ranks in a row share a device (see sma_sum.h), the last of which may have fewer. alpha = 0 stands
+// for 1/k. mu = 0 is synchronous EASGD that exchanges in every step. Where the learning rate drops,
+// all start anew from z. With `auto=on` learners are added to each device while that pays (see
+// sma_tuner.h); a rank that is no learner yet holds z, and goes on from there when it becomes one.
 #include "collectives/scratch.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
@@ -54,7 +54,7 @@ class Sma final : public Strategy {
     }
     const Values sum = replica.gradients();  // free by now, and where peers see it
     copy(sum.bytes(), c.bytes());
-    sum_.run(tag_of(Purpose::weights, step), sum);
+    sum_.run(tag_of(Purpose::weights, step), sum, tuner_.learners(step));
     move_centre(sum);
     if (restarts(step)) copy(z_prev_->values().bytes(), z.bytes());
     if (restarts(step) || !trains(step)) copy(w.bytes(), z.bytes());
@@ -80,8 +80,8 @@ class Sma final : public Strategy {
     return {{{0, count}, {}, std::vector<double>(crew_.workers), {}, {1, 0}}};
   }
 
-  std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
-    return sum_.bytes(rank, count);
+  std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
+    return sum_.bytes(rank, count, tuner_.learners(step));
   }
 
   std::vector<Kept> memories() override {
@@ -97,7 +97,10 @@ class Sma final : public Strategy {
   }
   // k
   int all_learners(const Step& step) const {
-    return crew_.workers / learners_ * tuner_.learners(step);
+    int k = 0;
+    for (int first = 0; first < crew_.workers; first += learners_)
+      k += sum_.learners_beside(first, tuner_.learners(step));
+    return k;
   }
   double alpha(const Step& step) const { return alpha_ != 0 ? alpha_ : 1.0 / all_learners(step); }
   // Is the next step's learning rate a drop?

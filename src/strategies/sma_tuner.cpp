@@ -34,19 +34,24 @@ void SmaTuner::stepped(const Step& step) {
   settled_ = decision[1] != 0;
 }
 
-// Samples count from the end of the first step on, when the clock starts.
 void SmaTuner::measure(const Step& step) {
   if (crew_.rank.rank() != 0) return;
-  if (!measures_) since_s_ = crew_.rank.clock.now();
-  for (int w = 0; measures_ && w < crew_.workers; ++w)
-    if (w % most_ < learners_) samples_ += step.samples[w];
-  measures_ = true;
+  const double now = crew_.rank.clock.now();
+  if (stepped_at_s_) {
+    step_s_.push_back(now - *stepped_at_s_);
+    for (int w = 0; w < crew_.workers; ++w)
+      if (w % most_ < learners_) samples_ += step.samples[w];
+  }
+  stepped_at_s_ = now;
 }
 
 int SmaTuner::decide() {
-  const double now = crew_.rank.clock.now();
-  const double rate = static_cast<double>(samples_) / std::max(now - since_s_, 1e-9);
-  since_s_ = now;
+  if (step_s_.size() < kInterval / 4) return learners_;  // resumed just now
+  const auto middle = step_s_.begin() + static_cast<std::ptrdiff_t>(step_s_.size() / 2);
+  std::ranges::nth_element(step_s_, middle);
+  const double rate =
+      static_cast<double>(samples_) / static_cast<double>(step_s_.size()) / std::max(*middle, 1e-9);
+  step_s_.clear();
   samples_ = 0;
   const bool gained = rate > kGain * best_;
   best_ = rate;

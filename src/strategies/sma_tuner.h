@@ -1,10 +1,12 @@
 // How many learners a device can feed, found while training (Koliousis et al. 2019, section 4.4):
-// one more as long as the samples a second grow by more than a tenth; when they don't, one less,
-// and that is it.
+// one more as long as the samples a second grow by more than a twentieth; when they don't, one
+// less, and that is it. A step's time is the median of an interval's: machines have hiccups.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "strategies/strategy.h"
 
@@ -13,7 +15,7 @@ namespace lockstep {
 class SmaTuner {
  public:
   static constexpr std::uint64_t kInterval = 16;  // steps between two looks
-  static constexpr double kGain = 1.1;
+  static constexpr double kGain = 1.05;
 
   // From one learner a device up to `most`; without `searches` always that many.
   SmaTuner(const Crew&, int most, bool searches);
@@ -36,10 +38,10 @@ class SmaTuner {
   bool settled_;
   std::uint64_t next_ = 0;
   double best_ = 0;  // samples a second with one learner less
-  // Rank 0's, since it last looked. Before the first step is over there is nothing to measure.
-  double since_s_ = 0;
-  std::size_t samples_ = 0;
-  bool measures_ = false;
+  // Rank 0's. Before the first step is over there is nothing to measure.
+  std::optional<double> stepped_at_s_;
+  std::vector<double> step_s_;  // since the last decision
+  std::size_t samples_ = 0;     // of those steps
 };
 
 }  // namespace lockstep
