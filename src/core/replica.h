@@ -21,12 +21,14 @@ class Replica {
   // none).
   virtual Values gradients() = 0;
 
-  // The optimiser's rule of step `step` (from 0: learning rate, bias corrections) on `part`: reads
-  // gradients(), writes weights() and the optimiser's own state. The gradients of `part` are
-  // consumed: what they hold afterwards is not specified, and who wants to write there asks for
-  // gradients() anew. Each element at most once a step.
-  virtual void apply_gradients(std::uint64_t step, Slice part) = 0;
+  // The optimiser's rule with the learning rate of step `step` (from 0) on `part`, which it has
+  // updated `updates` times before (bias corrections go by that): reads gradients(), writes
+  // weights() and the optimiser's own state. The gradients of `part` are consumed: what they hold
+  // afterwards is not specified, and who wants to write there asks for gradients() anew.
+  virtual void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) = 0;
 
+  // The same where every step updates every element once.
+  void apply_gradients(std::uint64_t step, Slice part) { apply_gradients(step, part, step); }
   void apply_gradients(std::uint64_t step) { apply_gradients(step, {0, weights().count()}); }
 
   // The learning rate of that step.

@@ -21,10 +21,10 @@ class Adam final : public Optimiser {
         eps_(options.number("eps")),
         weight_decay_(options.number("weight_decay")) {}
 
-  void step(double lr, std::uint64_t step, Slice part) override {
+  void step(double lr, std::uint64_t updates, Slice part) override {
     // What LibTorch does in six passes over all, six passes over what a cache holds do sooner.
     constexpr std::size_t kBlock = 32768;
-    for (Slice block : pieces(part, kBlock)) step_block(lr, step, block);
+    for (Slice block : pieces(part, kBlock)) step_block(lr, updates, block);
   }
 
   std::vector<OptimiserState> state() override {
@@ -33,7 +33,7 @@ class Adam final : public Optimiser {
   }
 
  private:
-  void step_block(double lr, std::uint64_t step, Slice part) {
+  void step_block(double lr, std::uint64_t updates, Slice part) {
     const torch::NoGradGuard no_grad;
     allocate();
     const auto view = [&](float* all) {
@@ -44,7 +44,7 @@ class Adam final : public Optimiser {
     const torch::Tensor mean = view(mean_->floats().data()),
                         square = view(square_->floats().data());
 
-    const auto t = static_cast<double>(step + 1);
+    const auto t = static_cast<double>(updates + 1);
     const double correction1 = 1 - std::pow(beta1_, t), correction2 = 1 - std::pow(beta2_, t);
     if (weight_decay_ != 0 && decay_ == Decay::of_weights) weights.mul_(1 - lr * weight_decay_);
     if (weight_decay_ != 0 && decay_ == Decay::in_gradient) gradients.add_(weights, weight_decay_);

@@ -25,9 +25,8 @@ struct OptimiserState {
 class Optimiser {
  public:
   virtual ~Optimiser() = default;
-  // Step number `step` (from 0) on `part`, each number at most once a step. Leaves its gradients
-  // zero.
-  virtual void step(double lr, std::uint64_t step, Slice part) = 0;
+  // A step on `part`, after `updates` earlier ones. Leaves its gradients zero.
+  virtual void step(double lr, std::uint64_t updates, Slice part) = 0;
   // All that it remembers between steps: written to a checkpoint, and over to resume from one.
   virtual std::vector<OptimiserState> state() { return {}; }
 };

@@ -18,7 +18,7 @@ class Sgd final : public Optimiser {
         weight_decay_(static_cast<float>(options.number("weight_decay"))),
         nesterov_(options.flag("nesterov")) {}
 
-  void step(double lr, std::uint64_t step, Slice part) override {
+  void step(double lr, std::uint64_t updates, Slice part) override {
     SgdRule rule{.minus_lr = static_cast<float>(-lr),
                  .weight_decay = weight_decay_,
                  .keep = momentum_,
@@ -26,7 +26,7 @@ class Sgd final : public Optimiser {
                  .look_ahead = nesterov_ ? momentum_ : 0};
     // The first velocity is the gradient itself, to the sign of a zero: v is zero here, and
     // -0 * 0 + 1 * g is g.
-    if (step == 0) rule.keep = -0.0f, rule.take = 1;
+    if (updates == 0) rule.keep = -0.0f, rule.take = 1;
     float* const weights = model_.weights();
     float* const gradients = model_.gradients();
     float* const velocity = momentum_ != 0 ? this->velocity() : nullptr;

@@ -34,10 +34,10 @@ Values TorchReplica::gradients() {
   return {model_.gradients(), model_.count(), Type::fp32};
 }
 
-void TorchReplica::apply_gradients(std::uint64_t step, Slice part) {
+void TorchReplica::apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) {
   if (step != std::exchange(zero_step_, step)) zero_.clear();
-  if (std::exchange(forgot_, false)) origin_ = step;
-  optimiser_->step(schedule_.at(step), step - origin_, part);
+  if (std::exchange(forgot_, false)) origin_ = updates;
+  optimiser_->step(schedule_.at(step), updates - origin_, part);
   zero_.push_back(part);
 }
 

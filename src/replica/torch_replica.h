@@ -56,7 +56,7 @@ class TorchReplica final : public Replica {
   Values weights() override { return {model_.weights(), model_.count(), Type::fp32}; }
   Values gradients() override;
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part) override;
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override;
   double learning_rate(std::uint64_t step) const override { return schedule_.at(step); }
   void forget() override;
 

@@ -17,7 +17,10 @@ class Asp final : public Central {
   using Central::Central;
 
   void update(Replica& replica, const Step& step) override {
-    push_and_pull(step, replica.gradients(), replica.weights());
+    if (step.samples[crew_.rank.rank()] > 0)
+      push_and_pull(step, replica.gradients(), replica.weights());
+    else  // there is no gradient, and momentum must not move the model once more
+      pull(step, replica.weights());
   }
 
   // All go on with the newest.

@@ -24,10 +24,10 @@ class WatchedReplica final : public Replica {
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part) override {
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override {
     for (std::size_t p = 0; p < parts_.size(); ++p)
       accounts_[p].stepped_with += project(gradients(), common(parts_[p], part), seed_);
-    inner_.apply_gradients(step, part);
+    inner_.apply_gradients(step, part, updates);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const Slice here = common(parts_[p], part);
       accounts_[p].stepped += project(weights(), here, seed_);
@@ -65,6 +65,7 @@ class Audited final : public Strategy {
 
   void begin(Replica& replica) override { inner_->begin(replica); }
   bool trains(const Step& step) const override { return inner_->trains(step); }
+  double mass() const override { return inner_->mass(); }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
   void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {

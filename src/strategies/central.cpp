@@ -1,6 +1,6 @@
 #include "strategies/central.h"
 
-#include <algorithm>
+#include <sstream>
 
 namespace lockstep {
 
@@ -13,8 +13,17 @@ Values nothing_like(Values values) { return values.part({0, 0}); }
 }  // namespace
 
 void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::uint64_t) {
-  if (!server_) server_.emplace(crew_, proof_, static_cast<CentralRule&>(*this));
+  if (!server_) server_.emplace(crew_, proof_, static_cast<CentralRule&>(*this), updates_);
   server_->serve(replica, first);
+}
+
+std::string Central::state() const {
+  return crew_.works() ? "" : std::to_string(server_ ? server_->updates() : updates_);
+}
+
+void Central::restore(const std::string& state) {
+  if (!crew_.works() && !(std::istringstream(state) >> updates_))
+    throw UsageError("the saved state of a server is damaged");
 }
 
 void Central::rest(Replica& replica) {
@@ -68,7 +77,7 @@ void Central::step_with(Replica& replica, const Push& push) {
   const Values gradients = replica.gradients().part(push.shard);
   copy(gradients.bytes(), push.values.bytes());
   proof_.expect("gradients that a worker pushed", gradients, {{1, push.proof}});
-  replica.apply_gradients(std::max<std::uint64_t>(push.step, push.updates > 0 ? 1 : 0), push.shard);
+  replica.apply_gradients(push.step, push.shard, push.updates);
 }
 
 void Central::add(Replica& replica, const Push& push) {

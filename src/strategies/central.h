@@ -27,6 +27,10 @@ class Central : public Strategy, protected CentralRule {
   // In which the servers' rule held this worker back.
   double waited_s() const override { return waited_s_; }
 
+  // How often a server's shard was updated.
+  std::string state() const override;
+  void restore(const std::string&) override;
+
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
@@ -42,11 +46,12 @@ class Central : public Strategy, protected CentralRule {
   // Nothing lands any more where a pull was started. For destructors of who owns that memory.
   void drop_pull() { client_.cancel_all(); }
 
-  // On servers: steps the shard with what a worker brought. Optimisers begin anew in step 0, which
-  // only the first push is: the pushes of other workers' first steps count as step 1.
+  // On servers: steps the shard with what a worker brought, by that worker's learning rate.
   void step_with(Replica&, const Push&);
   // On servers: adds it to the shard.
   void add(Replica&, const Push&);
+  // First of all in update(), where a step may ask nothing: from now on the servers have newer.
+  void leaves_rest() { resting_ = false; }
   // What the model came to, at rest.
   Values at_rest() const { return model_->values(); }
 
@@ -57,6 +62,7 @@ class Central : public Strategy, protected CentralRule {
   CentralClient client_;
   std::optional<CentralServer> server_;
   bool resting_ = false;
+  std::uint64_t updates_ = 0;  // of a server, before it serves
   double waited_s_ = 0;
 };
 

@@ -8,8 +8,11 @@ namespace lockstep {
 
 using Wants = CentralRequest::Wants;
 
-CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, CentralRule& rule)
-    : crew_(crew), proof_(proof), rule_(rule), clients_(crew.workers) {}
+CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, CentralRule& rule,
+                             std::uint64_t updates)
+    : crew_(crew), proof_(proof), rule_(rule), clients_(crew.workers), updates_(updates) {
+  for (Client& client : clients_) client.seen = updates;
+}
 
 void CentralServer::serve(Replica& replica, std::uint64_t first) {
   shard_ = central_shard(crew_, crew_.rank.rank() - crew_.workers, replica.weights().count());

@@ -44,7 +44,10 @@ class CentralRule {
 class CentralServer {
  public:
   // All outlive it.
-  CentralServer(const Crew&, const MixAudit&, CentralRule&);
+  CentralServer(const Crew&, const MixAudit&, CentralRule&, std::uint64_t updates);
+
+  // Of its shard, so far.
+  std::uint64_t updates() const { return updates_; }
 
   // Until every worker rests or is gone; then gives the model to those that rest.
   void serve(Replica&, std::uint64_t first);
@@ -93,7 +96,7 @@ class CentralServer {
   CentralRule& rule_;
   Slice shard_;
   std::vector<Client> clients_;  // by worker
-  std::uint64_t updates_ = 0;
+  std::uint64_t updates_;
   int next_ = 0;            // whose request is looked at first
   std::vector<int> queue_;  // workers that wait for their turn to push, in order
 };

@@ -9,8 +9,6 @@
 // the step taken meanwhile is not lost, and one worker with push = fetch = 1 is SGD, to the bit.
 //
 // A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`.
-#include <cstring>
-
 #include "strategies/central.h"
 #include "strategies/registry.h"
 
@@ -28,21 +26,18 @@ class Downpour final : public Central {
     if (!crew_.works()) return;
     const Values weights = replica.weights();
     sum_.emplace(weights, weights.count());
-    const Bytes sum = sum_->values().bytes();
-    if (sum.data) std::memset(sum.data, 0, sum.size);
   }
 
   void update(Replica& replica, const Step& step) override {
+    leaves_rest();
     take_fetched(replica);
-    const Values sum = sum_->values();
-    if (step.number % push_ == 0)
-      copy(sum.bytes(), replica.gradients().bytes());
-    else
-      combine(sum, replica.gradients().bytes());
-    replica.apply_gradients(step.number);
-    if ((step.number + 1) % push_ == 0) {
-      push(step, sum);
-      if (const Bytes pushed = sum.bytes(); pushed.data) std::memset(pushed.data, 0, pushed.size);
+    if (step.samples[crew_.rank.rank()] > 0) {
+      add_to_sum(replica.gradients());
+      replica.apply_gradients(step.number);
+    }
+    if ((step.number + 1) % push_ == 0 && has_sum_) {
+      push(step, sum_->values());
+      has_sum_ = false;
     }
     if ((step.number + 1) % fetch_ == 0) fetch(replica, step);
   }
@@ -60,8 +55,25 @@ class Downpour final : public Central {
     if (!sum_) return {};
     return {{"accumulated", sum_->values()}};
   }
+  std::string state() const override {
+    return crew_.works() ? std::to_string(int{has_sum_}) : Central::state();
+  }
+  void restore(const std::string& state) override {
+    if (crew_.works())
+      has_sum_ = state == "1";
+    else
+      Central::restore(state);
+  }
 
  private:
+  void add_to_sum(Values gradients) {
+    const Values sum = sum_->values();
+    if (has_sum_)
+      combine(sum, gradients.bytes());
+    else
+      copy(sum.bytes(), gradients.bytes());
+    has_sum_ = true;
+  }
   void fetch(Replica& replica, const Step& step) {
     const Values weights = replica.weights();
     if (!fetched_) fetched_.emplace(weights, weights.count());
@@ -87,7 +99,8 @@ class Downpour final : public Central {
   }
 
   const std::uint64_t push_, fetch_;
-  std::optional<Scratch> sum_;  // of the gradients since the last push
+  std::optional<Scratch> sum_;  // of the gradients since the last push,
+  bool has_sum_ = false;        // if there were any
   enum class Fetch { none, under_way, landed } state_ = Fetch::none;
   std::optional<Scratch> fetched_;
 };

@@ -79,9 +79,9 @@ void StepClock::restore(double training_s, const Spent& spent) {
   spent_ = spent;
 }
 
-void TimedReplica::apply_gradients(std::uint64_t step, Slice part) {
+void TimedReplica::apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) {
   const double start = clock_.now();
-  inner_.apply_gradients(step, part);
+  inner_.apply_gradients(step, part, updates);
   steps_.optimised(start, clock_.now());
 }
 

@@ -14,8 +14,9 @@ struct ApartTraining {
   float rate = 0.25, momentum = 0;
   Memory memory = Memory::plain;
   bool audit = false;
-  std::vector<double> step_s;  // of each worker, in virtual time; empty: 0.1 each
-  int leaves = -1;             // this worker is gone, without a word, before its sixth step
+  std::vector<double> step_s;        // of each worker, in virtual time; empty: 0.1 each
+  std::vector<std::size_t> samples;  // of each worker; empty: the same
+  int leaves = -1;                   // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
   std::function<void(int w, int t, std::span<const float> weights, std::span<float> out)> gradient;
 
@@ -28,6 +29,8 @@ struct ApartRecord {
   Floats model;               // what fetch_model() gave after rest(); empty where it gives none
   double mass = 0;
   Contributions contributions;
+  std::vector<std::uint64_t> updates;  // see ToyReplica
+  std::string state;
   Traffic exchanged;  // as gradients and weights, on the main lane
   double waited_s = 0, trained_s = 0;
   bool left = false;
@@ -56,7 +59,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   strategy->begin(replica);
 
   ApartRecord record;
-  const std::vector<std::size_t> samples = even_samples(training.workers);
+  const std::vector<std::size_t> samples =
+      training.samples.empty() ? even_samples(training.workers) : training.samples;
   const auto step_at = [&](std::uint64_t t) { return Step{t, static_cast<int>(t / 10), samples}; };
   const int me = rank.rank();
   const double start = rank.clock.now();
@@ -84,6 +88,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   record.rested = copy_of(replica.weight_span());
   record.mass = strategy->mass();
   record.contributions = strategy->contributions();
+  record.updates = replica.updates();
+  record.state = strategy->state();
   record.waited_s = strategy->waited_s();
   for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
     record.exchanged += total_of(ledger, purpose);

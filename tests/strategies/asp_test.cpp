@@ -43,6 +43,24 @@ TEST_P(Asp, EveryPushIsOneUpdateInFullAndBytesAreTheFormula) {
               ElementsAre(pushed, pushed, pushed, pushed, 4 * 8 * 80, 4 * 8 * 80, 4 * 7 * 80));
 }
 
+// Bias corrections go by the updates of the shard, not by the steps of who pushes.
+TEST_P(Asp, AServersOptimiserCountsItsOwnUpdates) {
+  const auto outcome = run_apart(GetParam(), apart("asp", 3, 1));
+  std::vector<std::uint64_t> counted(60);
+  std::iota(counted.begin(), counted.end(), 0);
+  EXPECT_EQ(outcome[3].updates, counted);
+  EXPECT_EQ(outcome[3].state, "60");  // and goes on from there after a checkpoint
+}
+
+TEST_P(Asp, AStepWithoutSamplesIsNoUpdate) {
+  ApartTraining t = apart("asp", 3, 1);
+  t.samples = {4, 0, 4};
+  t.momentum = 0.9f;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  EXPECT_THAT(outcome[3].contributions.weight, ElementsAre(20, 0, 20));
+}
+
 TEST_P(Asp, GoesOnWithoutAWorkerThatIsGone) {
   ApartTraining t = apart("asp", 3, 2);
   t.gradient = whole_gradient;

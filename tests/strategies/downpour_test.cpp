@@ -28,6 +28,14 @@ TEST_P(Downpour, OneWorkerThatPushesAndFetchesInEveryStepIsSgdToTheBit) {
   }
 }
 
+TEST_P(Downpour, WithoutSamplesThereIsNothingToPush) {
+  ApartTraining t = apart("downpour:push=2", 2, 1);
+  t.samples = {4, 0};
+  t.momentum = 0.9f;
+  const auto outcome = run_apart(GetParam(), t);
+  EXPECT_THAT(outcome[2].contributions.weight, ElementsAre(10));
+}
+
 // With plain SGD at the servers what they have come to tells what was pushed.
 TEST_P(Downpour, WhatIsPushedAndWhatIsNotYetIsAllThatWasComputed) {
   ApartTraining t = apart("downpour:push=3,fetch=2", 3, 2);

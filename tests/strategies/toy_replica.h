@@ -36,7 +36,8 @@ class ToyReplica final : public Replica {
   std::span<float> gradient_span() { return {base_ + (base_ ? count_ : 0), base_ ? count_ : 0}; }
 
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t, Slice part) override {
+  void apply_gradients(std::uint64_t, Slice part, std::uint64_t updates) override {
+    updates_.push_back(updates);
     if (!base_) return;
     for (std::size_t i = part.begin; i < part.end(); ++i) {
       float& g = gradient_span()[i];
@@ -47,6 +48,8 @@ class ToyReplica final : public Replica {
   }
   double learning_rate(std::uint64_t) const override { return rate_; }
   void forget() override { std::ranges::fill(velocity_, 0.f); }
+  // What apply_gradients() was told, call by call.
+  const std::vector<std::uint64_t>& updates() const { return updates_; }
 
  private:
   Values at(std::size_t offset) {
@@ -56,6 +59,7 @@ class ToyReplica final : public Replica {
   const std::size_t count_;
   const float rate_, momentum_;
   std::vector<float> plain_, velocity_;
+  std::vector<std::uint64_t> updates_;
   std::unique_ptr<Window> window_;
   float* base_ = nullptr;
 };
