@@ -43,6 +43,7 @@ class Easgd final : public Central {
   }
 
   void update(Replica& replica, const Step& step) override {
+    leaves_rest();
     const Values x = p_.momentum > 0 ? x_->values() : replica.weights();
     const bool meets = (step.number + 1) % p_.period == 0;
     if (meets) take_difference(step, x);

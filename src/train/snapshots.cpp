@@ -28,15 +28,15 @@ void Snapshots::stepped(std::uint64_t taken) {
   if (!sets_pace()) return take_told();
   // The last of all is scored when everybody is done.
   if (!session_.score_due(taken) || taken == session_.experiment.steps) return;
-  kept_[taken] = kept_now(taken, true);
-  tell(taken);
+  const Kept& kept = kept_[taken] = kept_now(taken, true);
+  tell({taken, kept.elsewhere ? 1u : 0u});
 }
 
-void Snapshots::tell(std::uint64_t steps) {
+void Snapshots::tell(Told told) {
   Transport& peers = session_.rank().peers;
   for (int r = session_.rank().rank() + 1; r < session_.crew().workers; ++r) {
     try {
-      peers.wait(peers.send(r, kTold, bytes_of(steps)));
+      peers.wait(peers.send(r, kTold, bytes_of(told)));
     } catch (const TransportError&) {  // it is gone, and nothing is to be had from it
     }
   }
@@ -45,9 +45,10 @@ void Snapshots::tell(std::uint64_t steps) {
 void Snapshots::take_told() {
   Transport& peers = session_.rank().peers;
   while (const auto told = peers.probe(kAnyRank, kTold)) {
-    std::uint64_t steps = 0;
-    peers.wait(peers.recv(told->from, kTold, bytes_of(steps)));
-    kept_[steps] = kept_now(steps, false);
+    Told it{};
+    peers.wait(peers.recv(told->from, kTold, bytes_of(it)));
+    kept_[it.steps] = kept_now(it.steps, false);
+    kept_[it.steps].elsewhere = it.elsewhere != 0;
   }
 }
 
@@ -62,8 +63,8 @@ Snapshots::Kept Snapshots::kept_now(std::uint64_t steps, bool with_model) {
   kept.mass = strategy.mass();
   if (with_model) {
     kept.model.resize(weights.size());
-    if (!strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32)))
-      kept.model.clear();
+    kept.elsewhere = strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32));
+    if (!kept.elsewhere) kept.model.clear();
   }
   const Traffic moved = session_.moved().exchanged();
   // What servers send is what workers receive of them; they have no steps at which to be asked.
@@ -86,15 +87,18 @@ Model Snapshots::mean_of(const Kept& kept, bool central) {
   scale(Values(model.weights.data(), model.weights.size(), Type::fp32), mass / total[0]);
   auto_all_reduce(session_.workers(), kWeights,
                   Values(model.weights.data(), model.weights.size(), Type::fp32));
-  if (!model.statistics.empty()) model.statistics = mean_over(session_.workers(), model.statistics);
+  if (!model.statistics.empty())
+    model.statistics = mean_over(session_.workers(), model.statistics, kept.mass);
   return model;
 }
 
 void Snapshots::score(const Kept& kept) {
   std::vector<double> sums{kept.loss_sum, kept.loss_samples, kept.bytes,
-                           kept.model.empty() ? 0.0 : 1.0};
+                           kept.model.empty() ? 0.0 : 1.0, kept.elsewhere ? 1.0 : 0.0};
   sum_over_ranks(session_.workers(), sums);
   const bool central = sums[3] > 0;
+  // It is gone with the worker that had it, and the mean of the workers is another model.
+  if (!central && sums[4] > 0) return;
   std::vector<std::vector<double>> times = all_rows(session_.workers(), {kept.training_s});
   const bool ends = kept.steps == session_.experiment.steps;
   // The last is over when all are; until then the first of them, who sets the pace, has the time.

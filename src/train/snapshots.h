@@ -31,13 +31,18 @@ class Snapshots {
     std::uint64_t steps = 0;  // of the worker that sets the pace
     double training_s = 0;    // of this worker
     std::vector<float> own, statistics;
-    std::vector<float> model;  // where servers have it, on one worker
+    bool elsewhere = false;    // the model is not the workers' mean;
+    std::vector<float> model;  // one worker has it
     double mass = 0;
     double loss_sum = 0, loss_samples = 0, bytes = 0;
   };
 
+  struct Told {
+    std::uint64_t steps, elsewhere;
+  };
+
   bool sets_pace() const;
-  void tell(std::uint64_t steps);
+  void tell(Told);
   void take_told();
   Kept kept_now(std::uint64_t steps, bool with_model);
   Model mean_of(const Kept&, bool central);

@@ -152,6 +152,46 @@ TEST_P(Easgd, InSyncAWorkerThatIsGoneStopsAll) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Easgd, ::testing::ValuesIn(strategy_worlds()), world_name);
 
+// Worker 0 exchanges nothing in the step after a meeting; worker 1 does, and that is in the model.
+TEST(EasgdRules, TheModelAfterAMeetingIsNotThatOfTheMeeting) {
+  constexpr Tag kMoved{Purpose::control, 7};
+  run_loopback(3, [&](Rank& rank) {
+    const Crew crew{rank, 2, 1, false, all_reduce_named("ring")};
+    const auto strategy = make_strategy("easgd:period=2", crew);
+    ToyReplica replica(nullptr, Memory::plain, 4, 0.25f);
+    strategy->begin(replica);
+    const auto samples = even_samples(2);
+    const auto step = [&](std::uint64_t t) {
+      std::ranges::fill(replica.gradient_span(), 1.f);
+      strategy->update(replica, {t, 0, samples});
+    };
+    const auto model = [&] {
+      Floats values(4);
+      strategy->fetch_model(Values(values.data(), 4, Type::fp32));
+      return values;
+    };
+    for (const std::uint64_t first : {0, 2}) {
+      if (!crew.works()) {
+        strategy->serve(replica, {}, first, first + 2);
+        continue;
+      }
+      const Floats met = first > 0 ? model() : Floats();
+      step(first);
+      char moved = 0;
+      if (rank.rank() == 0 && first > 0) {
+        rank.peers.wait(rank.peers.recv(1, kMoved, bytes_of(moved)));
+        EXPECT_NE(model(), met);
+      }
+      step(first + 1);
+      if (rank.rank() == 1 && first > 0) {
+        model();  // an answer: the push before it has been applied
+        rank.peers.wait(rank.peers.send(0, kMoved, bytes_of(moved)));
+      }
+      strategy->rest(replica);
+    }
+  });
+}
+
 TEST(EasgdInSimulation, InSyncTheSlowestSetsThePaceAndOthersWait) {
   ApartTraining t = apart("easgd:period=2,mode=sync", 2, 1);
   t.step_s = {0.1, 0.3};
