@@ -61,6 +61,10 @@ class Sma final : public Strategy {
     tuner_.stepped(step);
   }
 
+  // Whoever learns has a say in the statistics of batch norm that go with z.
+  double mass() const override {
+    return crew_.rank.rank() % learners_ < tuner_.learners_now() ? 1 : 0;
+  }
   void read_model(Replica&, Values model) override { copy(model.bytes(), z_->values().bytes()); }
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
@@ -142,6 +146,8 @@ StrategyMaker sma(const Options& options) {
   const double alpha = options.number("alpha"), mu = options.number("momentum");
   const bool searches = options.flag("auto");
   if (learners < 1) throw UsageError(fmt::format("learners of 'sma' is {}: at least 1", learners));
+  if (searches && learners == 1)
+    throw UsageError("auto of 'sma' is on with learners=1: say how many a device may have at most");
   if (!(alpha >= 0 && alpha <= 1))
     throw UsageError(fmt::format("alpha of 'sma' is {}: from 0 (for 1/k) to 1", alpha));
   if (!(mu >= 0 && mu < 1))

@@ -22,6 +22,8 @@ class SmaTuner {
 
   // In that step, the one about to be taken or just taken.
   int learners(const Step& step) const { return step.number < next_ ? last_ : learners_; }
+  // In the step just taken, or before the first.
+  int learners_now() const { return last_; }
   // That step is done. Collective over the workers where a decision is due.
   void stepped(const Step&);
 

@@ -123,7 +123,8 @@ class Strategy {
   // way and all workers rest or are gone: others may still need its answers. Then replicas hold
   // what the run goes on with, and fetch_model() what it has come to.
   virtual void rest(Replica&) {}
-  // What this worker's weights count for in the model, which is the workers' mean by these;
+  // What this worker's weights count for in the model, which is the workers' mean by these. Where
+  // ranks go together: what its statistics of batch norm count for. Not zero on all;
   virtual double mass() const { return 1; }
   // or the model is elsewhere: asks there, writes it and returns true.
   virtual bool fetch_model(Values) { return false; }

@@ -51,11 +51,13 @@ double distance(std::span<const float> own, const std::vector<float>& model) {
 
 }  // namespace
 
-std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine) {
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass) {
   std::vector<double> sums(mine.begin(), mine.end());
+  for (double& value : sums) value *= mass;
+  sums.push_back(mass);
   sum_over_ranks(workers, sums);
-  std::vector<float> mean;
-  for (const double sum : sums) mean.push_back(static_cast<float>(sum / workers.size()));
+  std::vector<float> mean(mine.size());
+  for (std::size_t i = 0; i < mine.size(); ++i) mean[i] = static_cast<float>(sums[i] / sums.back());
   return mean;
 }
 
@@ -63,7 +65,8 @@ Model model_of(Transport& workers, Strategy& strategy, Learner& learner) {
   Model model{std::vector<float>(learner.replica().weights().count()), learner.statistics()};
   strategy.read_model(learner.replica(),
                       Values(model.weights.data(), model.weights.size(), Type::fp32));
-  if (!model.statistics.empty()) model.statistics = mean_over(workers, model.statistics);
+  if (!model.statistics.empty())
+    model.statistics = mean_over(workers, model.statistics, strategy.mass());
   return model;
 }
 

@@ -16,8 +16,8 @@ struct Model {
 
 // Collective over the workers: what the strategy says it is now, and the mean of their statistics.
 Model model_of(Transport& workers, Strategy&, Learner&);
-// Collective: the mean over the workers.
-std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine);
+// Collective: the mean over the workers, by their masses.
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass);
 
 // Collective over the workers, which all have the same model. Each answers its part of the test set
 // with it, and goes on as it was. Fills in accuracy, loss, accuracy by class, the share of the most

@@ -159,8 +159,8 @@ class Dropping final : public Replica {
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part) override {
-    inner_.apply_gradients(step, part);
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override {
+    inner_.apply_gradients(step, part, updates);
   }
   double learning_rate(std::uint64_t step) const override {
     return (step < 5 ? 1 : 0.1) - 0.001 * static_cast<double>(step);
@@ -207,6 +207,7 @@ TEST(SmaRules, WhatCannotBeIsRefused) {
   };
   EXPECT_EQ(refusal("sma:learners=2", 3), "accepted");  // the last device has one
   EXPECT_THAT(refusal("sma:learners=0", 1), HasSubstr("at least 1"));
+  EXPECT_THAT(refusal("sma:auto=on", 1), HasSubstr("at most"));
   EXPECT_THAT(refusal("sma:momentum=1", 1), HasSubstr("below 1"));
   EXPECT_THAT(refusal("sma:alpha=2", 1), HasSubstr("to 1"));
 }
@@ -245,6 +246,7 @@ Search search(Rank& rank, int most, const double* seconds) {
     rank.clock.charge(seconds[learners - 1]);
     std::ranges::fill(replica.gradient_span(), trains ? 0.25f * rank.rank() : std::nanf(""));
     strategy->update(replica, step);
+    EXPECT_EQ(strategy->mass(), trains ? 1 : 0);
     if (t == 40) {  // through a checkpoint
       auto restored = make_strategy(spec, crew);
       restored->begin(replica);
