@@ -53,10 +53,7 @@ void check_crew(const StrategyRow& row, int workers, int servers, bool colocated
 }
 
 StrategyMaker maker_of(std::string_view spec) {
-  const StrategyRow& row = strategy_named(spec);
-  std::vector<std::string_view> keys;
-  for (const StrategyParameter& p : row.parameters) keys.push_back(p.key);
-  return row.maker(Options(full_spec(spec), keys));
+  return strategy_named(spec).maker(strategy_options(spec));
 }
 
 }  // namespace
@@ -92,6 +89,12 @@ std::string full_spec(std::string_view spec) {
                         given.text(by_alias ? p.alias : p.key, std::string(p.standard)));
   }
   return full;
+}
+
+Options strategy_options(std::string_view spec) {
+  std::vector<std::string_view> keys;
+  for (const StrategyParameter& p : strategy_named(spec).parameters) keys.push_back(p.key);
+  return Options(full_spec(spec), keys);
 }
 
 void check_strategy(std::string_view spec, int workers, int servers, bool colocated) {

@@ -53,6 +53,8 @@ const StrategyRow& strategy_named(std::string_view spec);  // by name or alias; 
 // With the strategy's own name and keys and every parameter's value: the same spec for all ways to
 // write it.
 std::string full_spec(std::string_view spec);
+// The value of every parameter.
+Options strategy_options(std::string_view spec);
 // Before anything is started: can there be such a strategy for such a crew?
 void check_strategy(std::string_view spec, int workers, int servers, bool colocated);
 // The same, on a rank.

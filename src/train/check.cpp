@@ -74,6 +74,23 @@ void check_training(const TrainConfig& config) {
   const Schedule schedule(config.lr_schedule, input);
 }
 
+// What a strategy and an optimiser can't do together.
+void check_optimiser(const TrainConfig& config) {
+  const std::string_view optimiser = Options::name_in(config.optimizer);
+  if (optimiser == "lars" && config.servers > 1)
+    throw UsageError(
+        fmt::format("--optimizer lars needs whole layers, and each of {} servers holds a part of "
+                    "the parameters: give --servers 1, or another optimizer",
+                    config.servers));
+  const StrategyRow& row = strategy_named(config.strategy);
+  if (row.name != "easgd" || strategy_options(config.strategy).number("momentum") == 0) return;
+  if (optimiser != "sgd" || optimiser_options(config.optimizer).number("weight_decay") != 0)
+    throw UsageError(
+        fmt::format("--optimizer {} does not work with easgd:momentum=…: EAMSGD has a rule of its "
+                    "own, which takes the learning rate alone; give sgd without weight decay",
+                    config.optimizer));
+}
+
 void check_records(const TrainConfig& config) {
   constexpr double kShortest = 1e-3;
   const double every = config.sample_every;
@@ -100,7 +117,7 @@ void check_rounds(const TrainConfig& config) {
   if (cluster_kind(config.cluster) != "sim" ||
       simulation_from(config.cluster, config.ranks(), config.seed).numerics)
     return;
-  refuse(full_spec(config.strategy).find("exchange=files") != std::string::npos, "numerics=off",
+  refuse(strategy_options(config.strategy).text("exchange") == "files", "numerics=off",
          "there are no numbers to write to files; use exchange=messages");
 }
 
@@ -127,6 +144,7 @@ void check(const TrainConfig& config) {
   check_strategy(config.strategy, config.workers, config.servers, config.servers_within_workers());
   all_reduce_named(config.collective);
   check_training(config);
+  check_optimiser(config);
   check_records(config);
   check_rounds(config);
   conditions_from(config);

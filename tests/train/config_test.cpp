@@ -76,6 +76,22 @@ TEST(Check, RefusesWhatCannotBe) {
   expect_refused([](auto& c) { c.faults = {"kill:rank=5,after=1"}; }, "ranks are 0 to 1");
 }
 
+TEST(Check, RefusesOptimisersThatAStrategyWouldNotFollow) {
+  const auto with = [](const char* strategy, int servers, const char* optimiser) {
+    return [=](auto& c) {
+      c.strategy = strategy;
+      c.servers = servers;
+      c.optimizer = optimiser;
+    };
+  };
+  expect_refused(with("asp", 2, "lars:lr=1"), "--servers 1");
+  expect_refused(with("easgd:momentum=0.9", 1, "adam:lr=1"), "EAMSGD");
+  expect_refused(with("easgd:momentum=0.9", 1, "sgd:lr=1,weight_decay=0.1"), "EAMSGD");
+  TrainConfig config;
+  with("easgd:momentum=0.9", 1, "sgd:lr=1,momentum=0.5")(config);
+  EXPECT_NO_THROW(check(config));
+}
+
 TEST(Check, ServersBelongToStrategiesThatHaveThem) {
   TrainConfig config;
   for (const auto& [strategy, servers] :
