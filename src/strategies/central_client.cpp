@@ -14,8 +14,7 @@ auto CentralClient::with_server(int k, F&& call) {
   try {
     return call();
   } catch (const TransportError& e) {
-    using Kind = TransportError::Kind;
-    if (e.kind() != Kind::dead && e.kind() != Kind::left) throw;
+    if (!e.is_gone()) throw;
     // One server may have left because of another, which the error then names.
     const auto rank_of = [&](int j) { return crew_.rank.peers.job_rank(crew_.rank_of_server(j)); };
     for (int j = 0; j < crew_.servers; ++j)

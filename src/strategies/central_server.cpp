@@ -178,12 +178,16 @@ void CentralServer::survive(Replica& replica, F&& call) {
 }
 
 void CentralServer::lose(Replica& replica, const TransportError& e) {
-  using Kind = TransportError::Kind;
-  int worker = 0;
-  while (worker < crew_.workers && crew_.rank.peers.job_rank(worker) != e.peer()) ++worker;
-  const bool is_gone = e.kind() == Kind::dead || e.kind() == Kind::left;
-  // If a server is gone, a part of the model is: then all stops.
-  if (!is_gone || worker == crew_.workers || clients_[worker].gone) throw e;
+  const auto worker_at = [&](int rank) {
+    int worker = 0;
+    while (worker < crew_.workers && crew_.rank.peers.job_rank(worker) != rank) ++worker;
+    return worker;
+  };
+  // A worker may have left because of another, which the error then names.
+  const int worker = worker_at(e.waited_for());
+  // If a server is gone, a part of the model is: then all stops, also where a worker told so.
+  const bool lost_model = worker == crew_.workers || worker_at(e.peer()) == crew_.workers;
+  if (!e.is_gone() || lost_model) throw e;
   cancel(clients_[worker]);
   clients_[worker].gone = true;
   clients_[worker].has_turn = false;

@@ -47,7 +47,7 @@ bool GossipMail::talk(int peer, F&& f) {
     f();
     return true;
   } catch (const TransportError& e) {
-    if (e.kind() != TransportError::Kind::dead && e.kind() != TransportError::Kind::left) throw;
+    if (!e.is_gone()) throw;
     gone_[peer] = true;
     return false;
   }

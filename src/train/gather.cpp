@@ -43,9 +43,7 @@ std::vector<Run> at_first(Transport& peers, Tag tag, const Run& mine, std::set<i
     try {
       all.back() = receive<Run>(peers, r, tag);
     } catch (const TransportError& error) {
-      const bool departed =
-          error.kind() == TransportError::Kind::dead || error.kind() == TransportError::Kind::left;
-      if (!gone || !departed) throw;
+      if (!gone || !error.is_gone()) throw;
       gone->insert(r);
     }
   }

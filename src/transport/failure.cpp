@@ -58,8 +58,13 @@ Blame blame_of(const TransportError& error) {
 
 TransportError gone(int peer, Blame blame, int waiter, Tag tag) {
   if (blame.nobody() || blame.rank == waiter) return departed(peer, waiter, tag);
-  if (blame.died) return died(blame.rank, fmt::format("said rank {}, which left therefore", peer));
-  return departed(blame.rank, waiter, tag);
+  if (!blame.died) return while_waiting_for(peer, departed(blame.rank, waiter, tag));
+  return while_waiting_for(
+      peer, died(blame.rank, fmt::format("said rank {}, which left therefore", peer)));
+}
+
+TransportError while_waiting_for(int peer, const TransportError& error) {
+  return {error.kind(), error.peer(), error.what(), peer};
 }
 
 void check_peer(int peer, int rank, int size, const char* verb) {

@@ -29,6 +29,8 @@ struct Blame {
 Blame blame_of(const TransportError&);
 // What a rank waiting for `peer`, which left with `blame`, is told.
 TransportError gone(int peer, Blame blame, int waiter, Tag tag);
+// The same error, of a request that was to or from `peer`.
+TransportError while_waiting_for(int peer, const TransportError&);
 
 // UsageError unless 0 <= peer < size and peer != rank.
 void check_peer(int peer, int rank, int size, const char* verb);

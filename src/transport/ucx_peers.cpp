@@ -106,7 +106,8 @@ std::optional<TransportError> UcxPeers::verdict(int peer, Tag tag) {
   if (p.left) return departed(peer, rank_, tag);
   if (!p.broken) return {};
   // It may have quit because of another's death, which then is the one to name.
-  if (const int other = untold_death(); other >= 0) return died(other, deaths_.reason(other));
+  if (const int other = untold_death(); other >= 0)
+    return while_waiting_for(peer, died(other, deaths_.reason(other)));
   if (wall_now() < p.broken_at + kVerdictSeconds) return {};
   if (!p.answered) return departed(peer, rank_, tag);  // was gone before we came
   deaths_.report(peer, "its connection broke");

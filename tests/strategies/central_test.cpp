@@ -193,6 +193,27 @@ TEST_P(Central, AServerThatIsGoneIsNamedWithWhatItHeld) {
   EXPECT_FALSE(said[3].empty());
 }
 
+// Worker 1 leaves because worker 0 did, which is whom errors name then: the server loses both, one
+// after the other.
+TEST_P(Central, AWorkerThatLeavesBecauseOfAnotherIsLostItself) {
+  if (GetParam().spec.ends_with("mode=sync")) return;  // all stop with the first
+  const ApartTraining t = training(3, 1);
+  ApartOutcome outcome(t.ranks());
+  world().run(
+      t.ranks(),
+      [&](Rank& rank) {
+        ApartTraining mine = t;
+        if (rank.rank() < 2) mine.leaves = rank.rank();
+        outcome[rank.rank()] = train_apart(mine, rank);
+        if (rank.rank() != 1) return;
+        const Request never = rank.peers.recv(0, {Purpose::control, 7}, {});
+        EXPECT_THROW(rank.peers.wait(never), TransportError);
+      },
+      FabricOptions{});
+  EXPECT_THAT(outcome[2].after, SizeIs(t.steps));
+  EXPECT_EQ(outcome[2].model, model_at_servers(t, outcome));
+}
+
 // Changes one number of every run of numbers on its way out.
 class Tampering final : public Decorator {
  public:

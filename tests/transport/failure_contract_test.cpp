@@ -52,6 +52,7 @@ TEST_P(FailureContract, AChainOfDeparturesNamesTheFirst) {
                      const auto e = error_of(
                          [&] { r.peers.wait(r.peers.recv(r.rank() - 1, kTag, bytes_of(got))); });
                      EXPECT_EQ(e.peer(), 0) << e.what();
+                     EXPECT_EQ(e.waited_for(), r.rank() - 1) << e.what();
                      throw e;
                    }),
                TransportError);
