@@ -8,8 +8,9 @@
 // only answer. An average is applied as a difference on both sides, x_i += (x_j - x_i)/2, which
 // keeps the steps that were taken in between: the sum over all workers changes by steps alone.
 //
-// N elements go each way in an exchange, one an iteration of an active worker. Momentum stays each
-// worker's own. Who is gone is not chosen again, and not waited for.
+// N elements go each way in an exchange, one an iteration of an active worker, with a note ahead of
+// them that says whose they are. Momentum stays each worker's own. Who is gone is not chosen again,
+// and not waited for.
 #include <algorithm>
 
 #include "strategies/ad_psgd_exchange.h"

@@ -1,19 +1,24 @@
 #include "strategies/ad_psgd_exchange.h"
 
+#include <algorithm>
+#include <list>
+#include <optional>
+
 #include "strategies/add_scaled.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
+constexpr Tag kNote{Purpose::control, 0xad95d};
 constexpr Tag kActive{Purpose::weights, 0}, kPassive{Purpose::weights, 1};
-constexpr Tag kRest{Purpose::control, 0xad95d};
 
-using Kind = TransportError::Kind;
-
-bool is_of_one_gone(const TransportError& e) {
-  return e.kind() == Kind::dead || e.kind() == Kind::left;
-}
+// Goes ahead of weights, so that they are received from whom one knows: if that one dies in their
+// midst, nobody else's message is lost. Also the last word of an active worker that rests.
+struct Note {
+  std::uint64_t meets = 0;  // 1: weights follow
+  Projection proof = {};    // of them, for the audit
+};
 
 // An open request that does not outlive its buffer.
 class Open {
@@ -28,20 +33,42 @@ class Open {
   }
   Request request() const { return request_; }
   void ended() { is_open_ = false; }
+  // The other side may have a checkpoint to write first.
   void wait() {
-    lane_.wait(request_);
+    wait_while_it_lives(lane_, request_);
     ended();
-  }
-  void renew(Request request) {
-    request_ = request;
-    is_open_ = true;
   }
 
  private:
   Transport& lane_;
-  Request request_;
+  const Request request_;
   bool is_open_ = true;
 };
+
+// What an active worker will say next.
+struct Ear {
+  Ear(Transport& lane, int active)
+      : active(active), heard(lane, lane.recv(active, kNote, bytes_of(note))) {}
+  const int active;
+  Note note;
+  Open heard;
+};
+
+// The one that has heard something. None: who is waited for is gone, as `gone` then says.
+std::list<Ear>::iterator next(Transport& lane, std::list<Ear>& ears,
+                              std::optional<TransportError>& gone) {
+  std::vector<Request> open;
+  for (const Ear& ear : ears) open.push_back(ear.heard.request());
+  try {
+    return std::next(ears.begin(),
+                     static_cast<std::ptrdiff_t>(wait_any_while_they_live(lane, open)));
+  } catch (const TransportError& e) {
+    if (!e.is_gone()) throw;
+    gone = e;
+  }
+  return std::ranges::find_if(
+      ears, [&](const Ear& ear) { return lane.job_rank(ear.active) == gone->waited_for(); });
+}
 
 }  // namespace
 
@@ -62,11 +89,15 @@ bool AdPsgdExchange::talk(int peer, F&& f) {
     f();
     return true;
   } catch (const TransportError& e) {
-    if (!is_of_one_gone(e)) throw;
-    const std::lock_guard hold(lock_);
-    gone_[peer] = true;
-    return false;
+    if (!e.is_gone()) throw;
   }
+  lose(peer);  // may pass time, which no handler must
+  return false;
+}
+
+void AdPsgdExchange::lose(int peer) {
+  const std::lock_guard hold(lock_);
+  gone_[peer] = true;
 }
 
 // x_i += (b - a)/2, where a was x_i when the exchange began: a step taken since stays whole.
@@ -78,47 +109,48 @@ void AdPsgdExchange::meet(Transport& lane, int passive) {
     copy(a.bytes(), x.bytes());
     steps = steps_;
   }
-  const Projection mine = proof_.of(a);
-  Projection theirs;
+  const Note mine{1, proof_.of(a)};
+  Note theirs;
   const bool answered = talk(passive, [&] {
+    Open note(lane, lane.recv(passive, kNote, bytes_of(theirs)));
     Open answer(lane, lane.recv(passive, kPassive.with_format(b.format()), b.bytes()));
+    Open said(lane, lane.send(passive, kNote, {&mine, sizeof mine}));
     Open sent(lane, lane.send(passive, kActive.with_format(a.format()), a.bytes()));
-    proof_.give(lane, passive, mine);
-    answer.wait();
-    sent.wait();
-    theirs = proof_.take(lane, passive);
+    for (Open* open : {&note, &answer, &said, &sent}) open->wait();
   });
   if (!answered) return;
   const std::lock_guard hold(lock_);
   const Projection before = proof_.of(x);
   add_scaled(b, -1, a);
   add_scaled(x, 0.5, b);
-  proof_.expect("weights", x, {{1, before}, {0.5, theirs}, {-0.5, mine}});
+  proof_.expect("weights", x, {{1, before}, {0.5, theirs.proof}, {-0.5, mine.proof}});
   contributions_.add(passive, 0.5, steps_ - steps);
 }
 
 // x_j += (a - b)/2, where b is x_j as it is now: the same difference as at the active worker.
-void AdPsgdExchange::reply(Transport& lane, int active) {
+void AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs) {
   const Values x = x_.values(), a = a_.values(), b = b_.values();
-  const Projection theirs = proof_.take(lane, active);
-  Projection mine;
+  Open(lane, lane.recv(active, kActive.with_format(a.format()), a.bytes())).wait();
+  Note mine{1};
   {
     const std::lock_guard hold(lock_);
     copy(b.bytes(), x.bytes());
-    mine = proof_.of(b);
+    mine.proof = proof_.of(b);
     add_scaled(a, -1, b);
     add_scaled(x, 0.5, a);
-    proof_.expect("weights", x, {{0.5, mine}, {0.5, theirs}});
+    proof_.expect("weights", x, {{0.5, mine.proof}, {0.5, theirs}});
     contributions_.add(active, 0.5, 0);
   }
+  Open said(lane, lane.send(active, kNote, {&mine, sizeof mine}));
   Open sent(lane, lane.send(active, kPassive.with_format(b.format()), b.bytes()));
+  said.wait();
   sent.wait();
-  proof_.give(lane, active, mine);
 }
 
 void AdPsgdExchange::say_rest(Transport& lane, const std::vector<int>& passives) {
+  const Note rests;
   for (const int passive : passives)
-    talk(passive, [&] { lane.wait(lane.send(passive, kRest, {})); });
+    talk(passive, [&] { Open(lane, lane.send(passive, kNote, {&rests, sizeof rests})).wait(); });
 }
 
 void AdPsgdExchange::answer(Transport& lane, const std::vector<int>& actives) {
@@ -130,36 +162,23 @@ void AdPsgdExchange::answer(Transport& lane, const std::vector<int>& actives) {
   }
 }
 
-// Who asks. Nobody: the active worker whose `rest` is waited for rests, or is gone.
-std::optional<int> AdPsgdExchange::next(Transport& lane, Request rest, Request asked) const {
-  const Request either[] = {rest, asked};
-  try {
-    Arrival arrival;
-    if (wait_any_while_they_live(lane, either, &arrival) == 0) return {};
-    return arrival.from;
-  } catch (const TransportError& e) {
-    if (is_of_one_gone(e)) return {};
-    throw;
-  }
-}
-
-// Whoever asks is answered. Meanwhile one active worker after the other is waited for by name,
-// since nobody can tell that one of "any rank" is gone.
+// Whoever asks is answered, the one that was answered last after the others.
 void AdPsgdExchange::answer_all(Transport& lane, const std::vector<int>& actives) {
-  const auto listen = [&] {
-    const Values a = a_.values();
-    return lane.recv(kAnyRank, kActive.with_format(a.format()), a.bytes());
-  };
-  Open asked(lane, listen());
-  for (const int active : actives) {
-    Open rest(lane, lane.recv(active, kRest, {}));
-    while (const auto from = next(lane, rest.request(), asked.request())) {
-      asked.ended();
-      if (abandoned_) return;
-      talk(*from, [&] { reply(lane, *from); });
-      asked.renew(listen());
-    }
-    rest.ended();
+  std::list<Ear> ears;
+  for (const int active : actives) ears.emplace_back(lane, active);
+  while (!ears.empty()) {
+    std::optional<TransportError> gone;
+    const auto ear = next(lane, ears, gone);
+    if (ear == ears.end()) throw *gone;
+    ear->heard.ended();
+    if (abandoned_) return;
+    const int active = ear->active;
+    const Note note = ear->note;
+    ears.erase(ear);
+    if (gone)
+      lose(active);
+    else if (note.meets && talk(active, [&] { reply(lane, active, note.proof); }))
+      ears.emplace_back(lane, active);
   }
 }
 

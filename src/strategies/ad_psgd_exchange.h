@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <optional>
 #include <vector>
 
 #include "collectives/scratch.h"
@@ -43,9 +42,9 @@ class AdPsgdExchange {
  private:
   template <class F>
   bool talk(int peer, F&&);
+  void lose(int peer);
   void answer_all(Transport& lane, const std::vector<int>& actives);
-  std::optional<int> next(Transport& lane, Request rest, Request asked) const;
-  void reply(Transport& lane, int active);
+  void reply(Transport& lane, int active, const Projection& theirs);
 
   Lock& lock_;
   const MixAudit proof_;

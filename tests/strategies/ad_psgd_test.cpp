@@ -107,33 +107,6 @@ TEST_P(AdPsgd, AloneItIsPlainSgdBitForBit) {
   }
 }
 
-TEST_P(AdPsgd, GoesOnWithoutAPassiveWorkerThatLeft) {
-  ApartTraining t = of();
-  t.leaves = 1;
-  FabricOptions options;
-  options.patience_seconds = 20;
-  const ApartOutcome outcome = run_apart(GetParam(), t, options);
-  for (int w = 0; w < t.workers; ++w) EXPECT_EQ(std::ssize(outcome[w].after), w == 1 ? 5 : t.steps);
-}
-
-TEST_P(AdPsgd, GoesOnWithoutAnActiveWorkerThatLeft) {
-  ApartTraining t = of();
-  t.leaves = 2;
-  FabricOptions options;
-  options.patience_seconds = 20;
-  const ApartOutcome outcome = run_apart(GetParam(), t, options);
-  for (int w = 0; w < t.workers; ++w) EXPECT_EQ(std::ssize(outcome[w].after), w == 2 ? 5 : t.steps);
-}
-
-TEST_P(AdPsgd, TheLastPassiveWorkerMayLeaveToo) {
-  ApartTraining t = of(3);
-  t.leaves = 1;
-  FabricOptions options;
-  options.patience_seconds = 20;
-  const ApartOutcome outcome = run_apart(GetParam(), t, options);
-  for (const int w : {0, 2}) EXPECT_EQ(std::ssize(outcome[w].after), t.steps);
-}
-
 TEST_P(AdPsgd, LongVectorsAreAveragedToo) {
   ApartTraining t = of(4);
   t.count = 700'001;
@@ -278,19 +251,6 @@ TEST(AdPsgdInSimulation, HollowWeightsTakeTheSameTime) {
     EXPECT_NEAR(outcomes[0][w].trained_s, outcomes[1][w].trained_s, 1e-9);
     EXPECT_EQ(outcomes[1][w].waited_s > 1e-4, w % 2 == 0);  // for the network
   }
-}
-
-TEST(AdPsgdInSimulation, GoesOnWithoutWorkersThatDied) {
-  ApartTraining t = of(6);
-  t.count = 100'000;
-  SimulatedCluster cluster;
-  cluster.ranks = t.workers;
-  cluster.bandwidth_bytes_per_s = 5e6;
-  cluster.patience_s = 20;
-  cluster.deaths = {{3, 0.75}, {0, 1.23}};
-  ApartOutcome outcome(t.workers);
-  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
-  for (const int w : {1, 2, 4, 5}) EXPECT_EQ(std::ssize(outcome[w].after), t.steps);
 }
 
 }  // namespace
