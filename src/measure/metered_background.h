@@ -1,7 +1,10 @@
 // Counts what a rank's background jobs send and receive, as Metered does for its own lane. Jobs run
 // beside the rank, so the ledger is only touched under the rank's lock: none may be held by who
-// calls anything here, or sends or receives in a job.
+// calls anything here, or sends or receives in a job. The inner background and the lock outlive the
+// jobs.
 #pragma once
+
+#include <memory>
 
 #include "measure/metered.h"
 #include "transport/rank.h"
@@ -11,12 +14,12 @@ namespace lockstep {
 class MeteredBackground final : public Background {
  public:
   MeteredBackground(Background& inner, Lock& lock, int ranks)
-      : inner_(inner), lock_(lock), ledger_(ranks) {}
+      : inner_(inner), lock_(lock), ledger_(std::make_shared<Ledger>(ranks)) {}
 
   std::uint64_t post(Job job) override {
     used_ = true;
-    return inner_.post([this, job = std::move(job)](Transport& lane) {
-      Metered metered(lane, ledger_, &lock_);
+    return inner_.post([ledger = ledger_, &lock = lock_, job = std::move(job)](Transport& lane) {
+      Metered metered(lane, *ledger, &lock);
       job(metered);
     });
   }
@@ -25,9 +28,9 @@ class MeteredBackground final : public Background {
   bool done(std::uint64_t number) override { return inner_.done(number); }
 
   Ledger ledger() const {
-    if (!used_) return ledger_;
+    if (!used_) return *ledger_;
     lock_.lock();
-    Ledger copied = ledger_;
+    Ledger copied = *ledger_;
     lock_.unlock();
     return copied;
   }
@@ -35,8 +38,8 @@ class MeteredBackground final : public Background {
  private:
   Background& inner_;
   Lock& lock_;
-  bool used_ = false;  // else there is nothing to keep apart
-  Ledger ledger_;
+  bool used_ = false;                     // else there is nothing to keep apart
+  const std::shared_ptr<Ledger> ledger_;  // a job's too: one may outlive who posted it
 };
 
 }  // namespace lockstep

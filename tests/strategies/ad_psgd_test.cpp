@@ -116,6 +116,17 @@ TEST_P(AdPsgd, LongVectorsAreAveragedToo) {
   for (const ApartRecord& record : outcome) EXPECT_GT(record.contributions.count, 0u);
 }
 
+TEST_P(AdPsgd, AnExchangeMovesFourNBytesEachWay) {
+  const ApartTraining t = of();
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  for (const ApartRecord& record : outcome) {
+    const std::uint64_t exchanges = record.contributions.count;
+    EXPECT_EQ(record.exchanged.bytes_sent, exchanges * 4 * t.count);
+    EXPECT_EQ(record.exchanged.bytes_received, exchanges * 4 * t.count);
+    EXPECT_EQ(record.exchanged.messages_sent, exchanges);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, AdPsgd, ::testing::ValuesIn(strategy_worlds()),
                          [](const auto& info) { return info.param.name; });
 

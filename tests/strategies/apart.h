@@ -2,6 +2,7 @@
 // the tests of strategies that go apart look at. See training.h for samples and gradients.
 #pragma once
 
+#include "measure/metered_background.h"
 #include "training.h"
 
 namespace lockstep::testing {
@@ -31,7 +32,7 @@ struct ApartRecord {
   Contributions contributions;
   std::vector<std::uint64_t> updates;  // see ToyReplica
   std::string state;
-  Traffic exchanged;  // as gradients and weights, on the main lane
+  Traffic exchanged;  // as gradients and weights, on both lanes
   double waited_s = 0, trained_s = 0;
   bool left = false;
 };
@@ -49,7 +50,8 @@ inline void compute_gradient(const ApartTraining& training, int me, int t, ToyRe
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
-  Rank rank{metered, outer.clock, outer.background, outer.lock, outer.seed};
+  MeteredBackground background(outer.background, outer.lock, outer.size());
+  Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
   const Crew crew{rank, training.workers, training.servers, false, all_reduce_named("ring")};
   const auto strategy = training.make(crew);
   if (training.audit) strategy->audit_exchanges();
@@ -92,7 +94,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   record.state = strategy->state();
   record.waited_s = strategy->waited_s();
   for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
-    record.exchanged += total_of(ledger, purpose);
+    for (const Ledger& lane : {ledger, background.ledger()})
+      record.exchanged += total_of(lane, purpose);
   return record;
 }
 

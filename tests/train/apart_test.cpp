@@ -129,7 +129,7 @@ TEST_P(Apart, ResumesWithAllItHad) {
 }
 
 TEST_P(Apart, GoesOnWithoutWhoIsLost) {
-  for (const int lost : {2, 0}) {
+  for (const int lost : {2, 1, 0}) {
     // Of threads the memory goes with its owner; of processes others have it mapped.
     if (GetParam() == "hogwild" && lost == 0) continue;
     TrainConfig config = config_of(GetParam());
