@@ -53,7 +53,7 @@ class AdPsgd final : public Strategy {
     }
     if (job_ != 0) crew_.rank.background.wait(job_);
     job_ = 0;
-    meet_all();
+    meet_while_they_live(crew_.rank.peers, kRests, crew_.workers);
     const std::lock_guard hold(crew_.rank.lock);
     copy(replica.weights().bytes(), exchange_->x().bytes());
     contributions_ = exchange_->contributions();
@@ -125,22 +125,6 @@ class AdPsgd final : public Strategy {
       return exchange_->is_gone(w) || std::ranges::find(dead, w) != dead.end();
     });
     return living;
-  }
-
-  // Until everybody is here or gone.
-  void meet_all() {
-    Transport& peers = crew_.rank.peers;
-    const auto others = [&](auto&& f) {
-      for (int w = 0; w < crew_.workers; ++w)
-        if (w != crew_.rank.rank()) try {
-            f(w);
-          } catch (const TransportError& e) {
-            if (e.kind() != TransportError::Kind::dead && e.kind() != TransportError::Kind::left)
-              throw;
-          }
-    };
-    others([&](int w) { peers.wait(peers.send(w, kRests, {})); });
-    others([&](int w) { wait_while_it_lives(peers, peers.recv(w, kRests, {})); });
   }
 
   Rng random_;

@@ -108,26 +108,7 @@ class Hogwild final : public Strategy {
     load(into);
   }
 
-  // Until all workers have come here or are gone.
-  void meet() const {
-    Transport& peers = crew_.rank.peers;
-    std::vector<Request> sent;
-    for (int w = 0; w < crew_.workers; ++w)
-      if (w != peers.rank()) sent.push_back(peers.send(w, kRest, {}));
-    for (int w = 0; w < crew_.workers; ++w)
-      if (w != peers.rank())
-        unless_gone([&] { wait_while_it_lives(peers, peers.recv(w, kRest, {})); });
-    for (const Request request : sent) unless_gone([&] { peers.wait(request); });
-  }
-  template <class F>
-  static void unless_gone(F&& call) {
-    try {
-      call();
-    } catch (const TransportError& e) {
-      using Kind = TransportError::Kind;
-      if (e.kind() != Kind::dead && e.kind() != Kind::left) throw;
-    }
-  }
+  void meet() const { meet_while_they_live(crew_.rank.peers, kRest, crew_.workers); }
 
   const bool atomic_;
   std::unique_ptr<Window> window_;

@@ -25,4 +25,18 @@ inline Arrival wait_while_it_lives(Transport& peers, Request request) {
   return arrival;
 }
 
+// Until ranks 0 to `ranks` - 1 have come here too, or are gone.
+inline void meet_while_they_live(Transport& peers, Tag tag, int ranks) {
+  std::vector<Request> open;
+  for (int r = 0; r < ranks; ++r)
+    if (r != peers.rank()) open.push_back(peers.send(r, tag, {}));
+  for (int r = 0; r < ranks; ++r)
+    if (r != peers.rank()) open.push_back(peers.recv(r, tag, {}));
+  for (const Request request : open) try {
+      wait_while_it_lives(peers, request);
+    } catch (const TransportError& e) {
+      if (!e.is_gone()) throw;
+    }
+}
+
 }  // namespace lockstep
