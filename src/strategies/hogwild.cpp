@@ -30,14 +30,12 @@ class Hogwild final : public Strategy {
     Transport& peers = crew_.rank.peers;
     for (int w = 0; w < crew_.workers; ++w)
       if (peers.host_of(w) != peers.host_of(0))
-        throw UsageError(
-            fmt::format("'hogwild' shares one memory, and worker {} is on another host than worker "
-                        "0: give it workers of one host",
-                        w));
+        refuse(fmt::format("worker {} is on another host than worker 0", w));
     const Values weights = replica.weights();
     before_.emplace(weights, weights.count());
     if (weights.is_hollow()) return;
     window_ = peers.open_window(peers.rank() == 0 ? kCounterBytes + weights.bytes().size : 1);
+    if (!window_->reaches_all()) refuse("these workers have none in common");
     const Bytes all = window_->of(0);
     updates_ = reinterpret_cast<std::uint64_t*>(all.data);
     shared_ = reinterpret_cast<float*>(all.data + kCounterBytes);
@@ -109,6 +107,13 @@ class Hogwild final : public Strategy {
   }
 
   void meet() const { meet_while_they_live(crew_.rank.peers, kRest, crew_.workers); }
+
+  [[noreturn]] static void refuse(const std::string& why) {
+    throw UsageError(fmt::format(
+        "'hogwild' shares one memory, and {}: give it workers of one host (ranks_per_host "
+        "of a cluster), without --shape and --transport ucx",
+        why));
+  }
 
   const bool atomic_;
   std::unique_ptr<Window> window_;

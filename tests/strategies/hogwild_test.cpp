@@ -1,5 +1,6 @@
 // Hogwild: no update is lost unless it may be.
 #include "central_cases.h"
+#include "transport/shaped.h"
 
 namespace lockstep::testing {
 namespace {
@@ -65,6 +66,23 @@ TEST_P(Hogwild, GoesOnWithoutAWorkerThatIsGone) {
   const auto outcome = run_apart(GetParam(), t);
   for (std::size_t i = 0; i < t.count; ++i)
     EXPECT_EQ(outcome[2].model[i], static_cast<float>(i % 7) - t.rate * whole_sum(t, i)) << i;
+}
+
+// As with --transport ucx on one host, or --shape: windows that reach nobody.
+TEST(HogwildMemory, IsRefusedWhereThereIsNone) {
+  const auto body = [](Rank& outer) {
+    Shaped shaped(outer.peers, std::vector<Link>(outer.size()), {});
+    Rank rank{shaped, outer.clock, outer.background, outer.lock, outer.seed};
+    const Crew crew{rank, outer.size(), 0, false, all_reduce_named("ring")};
+    ToyReplica replica(nullptr, Memory::plain, 10, 0.5f);
+    try {
+      make_strategy("hogwild", crew)->begin(replica);
+      ADD_FAILURE() << "it has found memory";
+    } catch (const UsageError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("without --shape and --transport ucx"));
+    }
+  };
+  run_loopback(2, body);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Hogwild, ::testing::ValuesIn(strategy_worlds()), world_name);
