@@ -39,9 +39,10 @@ class AdPsgd final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     if (is_active()) finish_exchange();
     if (exchange_->failed()) crew_.rank.background.wait(job_);
+    // After a rest: not before all have met, and saved what they have.
+    if (!is_active() && job_ == 0) start_answering();
     take_step(replica, step);
     if (is_active()) start_exchange();
-    if (!is_active() && job_ == 0) start_answering();
   }
 
   void rest(Replica& replica) override {

@@ -80,7 +80,7 @@ void GossipMail::open_next(int peer) {
 bool GossipMail::land(const Take& take, bool wait) {
   bool here = false;
   const bool still_there = talk(coming_->from, [&] {
-    if (wait) lane_.wait(coming_->x);
+    if (wait) wait_while_it_lives(lane_, coming_->x);
     here = wait || lane_.test(coming_->x);
   });
   if (!here && still_there) return false;
@@ -120,7 +120,7 @@ void GossipMail::collect_sent(bool wait) {
     const auto sending = it++;
     bool x_sent = false, head_sent = false;
     const bool still_there = talk(sending->to, [&] {
-      if (wait) lane_.wait(sending->x_sent);
+      if (wait) wait_while_it_lives(lane_, sending->x_sent);
       x_sent = wait || lane_.test(sending->x_sent);
       if (x_sent) lane_.wait(sending->head_sent);  // went ahead
       head_sent = x_sent;
@@ -133,7 +133,8 @@ void GossipMail::collect_sent(bool wait) {
 
 void GossipMail::rest(const Take& take) {
   for (int peer = 0; peer < lane_.size(); ++peer)
-    if (is_other(peer)) talk(peer, [&] { lane_.wait(lane_.send(peer, kHead, {})); });
+    if (is_other(peer))
+      talk(peer, [&] { wait_while_it_lives(lane_, lane_.send(peer, kHead, {})); });
   if (coming_) land(take, true);
   for (int peer = 0; peer < lane_.size(); ++peer)
     while (is_other(peer) && !rests_[peer]) {

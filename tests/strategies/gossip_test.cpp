@@ -205,6 +205,21 @@ TEST_F(GossipInSimulation, GoesOnWithoutWorkersThatDied) {
   EXPECT_LT(sum_of_masses(outcome), 1);
 }
 
+// At rest they are all waited for, as long as it takes.
+TEST_F(GossipInSimulation, WeightsMayTakeLongerThanTheTransportIsPatient) {
+  ApartTraining t = of("gossip:p=1", 2);
+  t.count = 100'000;
+  t.steps = 2;
+  SimulatedCluster cluster;
+  cluster.ranks = t.workers;
+  cluster.bandwidth_bytes_per_s = 4e4;
+  cluster.patience_s = 1;
+  ApartOutcome outcome(t.workers);
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  EXPECT_EQ(sum_of_masses(outcome), 1);
+  for (const ApartRecord& record : outcome) EXPECT_GT(record.contributions.count, 0u);
+}
+
 TEST(GossipState, MassAndRandomNumbersSurvive) {
   run_loopback(3, [](Rank& rank) {
     const Crew crew{rank, 3, 0, false, all_reduce_named("ring")};
