@@ -43,32 +43,33 @@ void CentralClient::or_cancel(F&& call) {
 }
 
 void CentralClient::ask(const CentralRequest& request, Values pushed, Values into) {
-  request_ = request;
+  requests_.assign(crew_.servers, request);
   count_ = std::max(pushed.count(), into.count());
   or_cancel([&] {
-    post(pushed, into);
+    post(request, pushed, into);
     send_in_turn();
     for (const Sent& s : sent_) with_server(s.server, [&] { crew_.rank.peers.wait(s.request); });
   });
   sent_.clear();
 }
 
-void CentralClient::post(Values pushed, Values into) {
+void CentralClient::post(const CentralRequest& request, Values pushed, Values into) {
   Transport& peers = crew_.rank.peers;
-  const Purpose purpose = request_.wants == Wants::weights ? Purpose::weights : Purpose::evaluation;
+  const Purpose purpose = request.wants == Wants::weights ? Purpose::weights : Purpose::evaluation;
   open_.reserve(crew_.servers);
   // Each worker begins with another server, so that not all push to the same one first.
   for (int i = 1; i <= crew_.servers; ++i) {
     const int k = (crew_.rank.rank() + i) % crew_.servers, server = crew_.rank_of_server(k);
-    if (request_.wants != Wants::nothing) {
+    if (request.wants != Wants::nothing) {
       const Values part = into.part(shard(k));
       Open& open = open_.emplace_back(Open{k, {}, {}, {}, part});
       open.word = peers.recv(server, kCentralAnswer, bytes_of(open.answer));
       open.numbers = peers.recv(server, central_numbers(purpose, part), part.bytes());
     }
-    sent_.push_back({k, peers.send(server, kCentralRequest, bytes_of(request_))});
-    if (!request_.brings) continue;
-    const Values part = pushed.part(shard(k));
+    const Values part = pushed.part(request.brings ? shard(k) : Slice{});
+    if (request.brings) requests_[k].proof = proof_.of(part);
+    sent_.push_back({k, peers.send(server, kCentralRequest, bytes_of(requests_[k]))});
+    if (!request.brings) continue;
     if (takes_turns(shard(k)))
       pushes_.push_back({k, peers.recv(server, kCentralTurn, {}), part});
     else
@@ -92,20 +93,18 @@ void CentralClient::send(int k, Values part) {
   Transport& peers = crew_.rank.peers;
   const int server = crew_.rank_of_server(k);
   sent_.push_back({k, peers.send(server, central_numbers(Purpose::gradients, part), part.bytes())});
-  with_server(k, [&] { proof_.give(peers, server, proof_.of(part)); });
 }
 
 CentralAnswer CentralClient::answer() {
   CentralAnswer all{std::numeric_limits<std::uint64_t>::max(), 0};
   or_cancel([&] {
     for (const Open& open : open_) {
-      const Projection held = with_server(open.server, [&] {
+      with_server(open.server, [&] {
         // A server may hold its answer back until others have taken their steps.
         wait_while_it_lives(crew_.rank.peers, open.word);
         wait_while_it_lives(crew_.rank.peers, open.numbers);
-        return proof_.take(crew_.rank.peers, crew_.rank_of_server(open.server));
       });
-      proof_.expect("weights that a server held", open.into, {{1, held}});
+      proof_.expect("weights that a server held", open.into, {{1, open.answer.proof}});
       all.clock = std::min(all.clock, open.answer.clock);
       all.held_s = std::max(all.held_s, open.answer.held_s);
     }

@@ -40,7 +40,7 @@ class CentralClient {
     Values part;
   };
 
-  void post(Values pushed, Values into);
+  void post(const CentralRequest&, Values pushed, Values into);
   void send_in_turn();
   void send(int server, Values part);
   Slice shard(int k) const { return central_shard(crew_, k, count_); }
@@ -52,8 +52,8 @@ class CentralClient {
 
   const Crew& crew_;
   const MixAudit& proof_;
-  CentralRequest request_;
-  std::size_t count_ = 0;  // parameters
+  std::vector<CentralRequest> requests_;  // by server
+  std::size_t count_ = 0;                 // parameters
   struct Sent {
     int server;
     Request request;

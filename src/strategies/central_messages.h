@@ -21,11 +21,13 @@ struct CentralRequest {
   Wants wants = Wants::nothing;
   std::uint32_t brings = 0;  // 1: numbers follow, one for each parameter of the shard
   std::uint64_t step = 0;    // the worker's
+  Projection proof = {};     // of the numbers, for the audit
 };
 
 struct CentralAnswer {
   std::uint64_t clock = 0;  // every worker's updates of all steps before this one are in
   double held_s = 0;        // how long the server's rule kept the worker waiting
+  Projection proof = {};    // of the numbers, for the audit
 };
 
 inline constexpr Tag kCentralRequest{Purpose::control, 0x200},

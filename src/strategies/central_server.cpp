@@ -106,13 +106,9 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
 
 void CentralServer::apply(Replica& replica, int worker) {
   const Client& client = clients_[worker];
-  const CentralRule::Push push{worker,
-                               client.request.step,
-                               shard_,
-                               client.pushed->values(),
-                               proof_.take(crew_.rank.peers, worker),
-                               updates_,
-                               updates_ - client.seen};
+  const CentralRule::Push push{
+      worker,   client.request.step,   shard_, client.pushed->values(), client.request.proof,
+      updates_, updates_ - client.seen};
   if (rule_.apply(replica, push)) ++updates_;
 }
 
@@ -150,9 +146,9 @@ void CentralServer::give(int worker, Values weights, Purpose purpose) {
   if (!client.given) client.given.emplace(weights, weights.count());
   const Values copied = client.given->values();
   copy(copied.bytes(), weights.bytes());
+  client.answer.proof = proof_.of(weights);
   client.sends.push_back(peers.send(worker, kCentralAnswer, bytes_of(client.answer)));
   client.sends.push_back(peers.send(worker, central_numbers(purpose, copied), copied.bytes()));
-  proof_.give(peers, worker, proof_.of(weights));
 }
 
 void CentralServer::give_to_all_that_rest(Replica& replica) {

@@ -1,11 +1,6 @@
 #include "strategies/mix_audit.h"
 
 namespace lockstep {
-namespace {
-
-constexpr Tag kReceipt{Purpose::control, 0xa0d18};
-
-}  // namespace
 
 MixAudit::MixAudit(const Rank& rank)
     : on_(true), rank_(rank.rank()), seed_(mixed(rank.seed ^ purpose_of("audit"))) {}
@@ -17,16 +12,6 @@ Projection MixAudit::of(Values values) const {
         "the audit needs numbers, and this replica has only sizes: run it with numerics=on, or "
         "without the audit");
   return project(values, {0, values.count()}, seed_);
-}
-
-void MixAudit::give(Transport& lane, int to, const Projection& projection) const {
-  if (on_) lane.wait(lane.send(to, kReceipt, {&projection, sizeof projection}));
-}
-
-Projection MixAudit::take(Transport& lane, int from) const {
-  Projection projection;
-  if (on_) lane.wait(lane.recv(from, kReceipt, bytes_of(projection)));
-  return projection;
 }
 
 void MixAudit::expect(std::string_view what, Values found, std::initializer_list<Term> mix) const {

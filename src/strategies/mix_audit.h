@@ -1,12 +1,12 @@
 // The audit of ranks that go apart, where no step is common to all: every exchange is proved by
 // itself. Who sends numbers sends their projection along (see projection.h), taken from where they
-// come from; who mixes them into its own states the mix, and compares.
+// come from, in the word that goes ahead of them; who mixes them into its own states the mix, and
+// compares.
 //
 // A strategy does in each exchange, at no cost where the audit is off:
-//   sender:    proof_.give(lane, to, proof_.of(values));   beside its message, in the same order
-//   receiver:  const Projection theirs = proof_.take(lane, from);
-//              const Projection mine = proof_.of(weights);  ...mix...
-//              proof_.expect("weights", weights, {{1 - w, mine}, {w, theirs}});
+//   sender:    word.proof = proof_.of(values);
+//   receiver:  const Projection mine = proof_.of(weights);  ...mix...
+//              proof_.expect("weights", weights, {{1 - w, mine}, {w, word.proof}});
 #pragma once
 
 #include <initializer_list>
@@ -33,9 +33,6 @@ class MixAudit {
   // Zero where the audit is off. Both sides must take it of the same parameters. UsageError if
   // hollow.
   Projection of(Values) const;
-  // Under Purpose::control, on the caller's lane. give() waits for the sending.
-  void give(Transport&, int to, const Projection&) const;
-  Projection take(Transport&, int from) const;
   // AuditError, naming this rank and `what`, unless `found` is that mix within rounding.
   void expect(std::string_view what, Values found, std::initializer_list<Term>) const;
 

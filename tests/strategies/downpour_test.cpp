@@ -1,4 +1,6 @@
 // Downpour: nothing that was computed is lost, and fetches cost no time.
+#include <future>
+
 #include "central_cases.h"
 
 namespace lockstep::testing {
@@ -102,6 +104,25 @@ TEST(DownpourInSimulation, AFetchIsUnderWayWhileTheNextGradientIsComputed) {
   const auto outcome = run_apart(simulated_world(), t);
   EXPECT_NEAR(outcome[0].trained_s, 20 * (0.1 + 0.01), 1e-3);
   EXPECT_EQ(outcome[1].exchanged.bytes_sent, 20 * 4 * t.count);
+}
+
+// More than a ring of shared memory holds is on its way to a worker that computes; another is
+// answered meanwhile, also under the audit.
+TEST(DownpourServers, WaitForNobodyWhoComputes) {
+  ApartTraining t = apart("downpour:push=1,fetch=1", 2, 1);
+  t.count = 200'000;
+  t.steps = 6;
+  t.audit = true;
+  std::promise<void> served;
+  std::future<void> other = served.get_future();
+  t.gradient = [&](int w, int step, std::span<const float> weights, std::span<float> out) {
+    whole_gradient(w, step, weights, out);
+    if (w == 0 && step == 1) {
+      EXPECT_EQ(other.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+    }
+    if (w == 1 && step == 4) served.set_value();
+  };
+  run_shm(t.ranks(), [&](Rank& rank) { train_apart(t, rank); });
 }
 
 }  // namespace
