@@ -127,6 +127,16 @@ TEST_P(AdPsgd, AnExchangeMovesFourNBytesEachWay) {
   }
 }
 
+// An active worker's, and a passive one's.
+TEST_P(AdPsgd, TheAuditFindsWhatIsAskedChangedOnItsWay) {
+  const Tamper asked{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 0}.key(); }};
+  EXPECT_THROW(run_tampered(GetParam(), of(), asked), AuditError);
+}
+TEST_P(AdPsgd, TheAuditFindsWhatIsAnsweredChangedOnItsWay) {
+  const Tamper answered{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 1}.key(); }};
+  EXPECT_THROW(run_tampered(GetParam(), of(), answered), AuditError);
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, AdPsgd, ::testing::ValuesIn(strategy_worlds()),
                          [](const auto& info) { return info.param.name; });
 

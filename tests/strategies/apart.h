@@ -3,6 +3,7 @@
 #pragma once
 
 #include "measure/metered_background.h"
+#include "tampering.h"
 #include "training.h"
 
 namespace lockstep::testing {
@@ -70,6 +71,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
     for (int t = 0; t < training.steps; ++t) {
       if (t == 5 && me == training.leaves) {
         record.left = true;
+        record.mass = strategy->mass();
         return record;
       }
       rank.clock.charge(training.step_s.empty() ? 0.1 : training.step_s[me]);
@@ -107,6 +109,21 @@ inline ApartOutcome run_apart(const World& world, const ApartTraining& training,
       training.ranks(), [&](Rank& rank) { outcome[rank.rank()] = train_apart(training, rank); },
       options);
   return outcome;
+}
+
+// Audited, with every rank's messages tampered with on both lanes: throws what the audit found.
+inline void run_tampered(const World& world, ApartTraining training, const Tamper& tamper) {
+  training.audit = true;
+  const auto body = [&](Rank& outer) {
+    Tampering peers(outer.peers, tamper);
+    TamperingBackground background(outer.background, tamper);
+    Rank rank{peers, outer.clock, background, outer.lock, outer.seed};
+    try {
+      train_apart(training, rank);
+    } catch (const TransportError&) {  // of the others, when one has left
+    }
+  };
+  world.run(training.ranks(), body, FabricOptions{});
 }
 
 }  // namespace lockstep::testing

@@ -1,9 +1,6 @@
 // What all strategies with a central model promise: one seed gives the same bits, sizes alone move
 // the same bytes, segments follow each other, deaths are survived or named, and lies are found.
-#include <deque>
-
 #include "central_cases.h"
-#include "transport/decorator.h"
 
 namespace lockstep::testing {
 namespace {
@@ -214,33 +211,14 @@ TEST_P(Central, AWorkerThatLeavesBecauseOfAnotherIsLostItself) {
   EXPECT_EQ(outcome[2].model, model_at_servers(t, outcome));
 }
 
-// Changes one number of every run of numbers on its way out.
-class Tampering final : public Decorator {
- public:
-  using Decorator::Decorator;
-  Request send(int to, Tag tag, ConstBytes bytes) override {
-    if (tag.purpose != Purpose::gradients) return Decorator::send(to, tag, bytes);
-    auto& copied = copies_.emplace_back(bytes.data, bytes.data + bytes.size);
-    reinterpret_cast<float*>(copied.data())[3] += 1;
-    return Decorator::send(to, tag, {copied.data(), copied.size()});
-  }
+TEST_P(Central, TheAuditFindsPushesThatChangedOnTheirWay) {
+  const Tamper pushes{[](Tag tag) { return tag.purpose == Purpose::gradients; }};
+  EXPECT_THROW(run_tampered(world(), training(2, 1), pushes), AuditError);
+}
 
- private:
-  std::deque<std::vector<std::byte>> copies_;
-};
-
-TEST_P(Central, TheAuditFindsNumbersThatChangedOnTheirWay) {
-  ApartTraining t = training(2, 1);
-  t.audit = true;
-  const auto train = [&](Rank& outer) {
-    Tampering tampering(outer.peers);
-    Rank rank{tampering, outer.clock, outer.background, outer.lock, outer.seed};
-    try {
-      train_apart(t, rank);
-    } catch (const TransportError&) {  // of the others, when the server has left
-    }
-  };
-  EXPECT_THROW(world().run(t.ranks(), train, FabricOptions{}), AuditError);
+TEST_P(Central, TheAuditFindsPullsThatChangedOnTheirWay) {
+  const Tamper pulls{[](Tag tag) { return tag.purpose == Purpose::weights; }};
+  EXPECT_THROW(run_tampered(world(), training(2, 1), pulls), AuditError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Central, ::testing::ValuesIn(everywhere("loopback shm simulated")),

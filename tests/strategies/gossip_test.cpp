@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "apart.h"
+#include "strategies/gossip_mail.h"
+#include "transport/decorator.h"
 
 namespace lockstep::testing {
 namespace {
@@ -112,19 +114,61 @@ TEST_P(Gossip, SendsFourNAndEightBytes) {
   EXPECT_LT(sends, 45u);  // of 100
 }
 
+// Adds up the masses of what is sent, by receiver.
+class Weighing final : public Decorator {
+ public:
+  explicit Weighing(Transport& inner) : Decorator(inner), sent(inner.size()) {}
+  Request send(int to, Tag tag, ConstBytes bytes) override {
+    if (tag.key() == Tag{Purpose::weights, 0}.key() && bytes.size > 0) {
+      GossipHead head;
+      std::memcpy(&head.mass_and_step, bytes.data, sizeof head.mass_and_step);
+      sent[to] += static_cast<double>(head.mass()) * 0x1p-47;
+    }
+    return Decorator::send(to, tag, bytes);
+  }
+  std::vector<double> sent;
+};
+
+// Lost is what it had, and what was sent to it that it had not taken: nothing else.
 TEST_P(Gossip, GoesOnWithoutAWorkerThatLeft) {
   ApartTraining t = of("gossip:p=0.5");
   t.leaves = 2;
   t.audit = true;
   FabricOptions options;
   options.patience_seconds = 20;
-  const ApartOutcome outcome = run_apart(GetParam(), t, options);
+  ApartOutcome outcome(t.workers);
+  std::vector<std::vector<double>> sent(t.workers);  // by sender and receiver
+  GetParam().run(
+      t.workers,
+      [&](Rank& outer) {
+        Weighing weighing(outer.peers);
+        Rank rank{weighing, outer.clock, outer.background, outer.lock, outer.seed};
+        outcome[rank.rank()] = train_apart(t, rank);
+        sent[rank.rank()] = weighing.sent;
+      },
+      options);
+  double to_it = 0, to_others = 0;
   for (int w = 0; w < t.workers; ++w) {
-    EXPECT_EQ(outcome[w].left, w == 2);
-    EXPECT_EQ(std::ssize(outcome[w].after), w == 2 ? 5 : t.steps);
+    EXPECT_EQ(outcome[w].left, w == t.leaves);
+    EXPECT_EQ(std::ssize(outcome[w].after), w == t.leaves ? 5 : t.steps);
+    to_it += sent[w][t.leaves];
+    to_others += sent[t.leaves][w];
   }
-  EXPECT_LT(sum_of_masses(outcome), 1);
-  EXPECT_GT(sum_of_masses(outcome), 0);
+  const double first =
+      static_cast<double>(chunk(std::uint64_t{1} << 47, t.workers, t.leaves).count);
+  const double taken = outcome[t.leaves].mass - first * 0x1p-47 + to_others;
+  EXPECT_GE(to_it, taken);
+  EXPECT_EQ(sum_of_masses(outcome) + to_it - taken, 1);
+}
+
+// The weights, or what their head says of them.
+TEST_P(Gossip, TheAuditFindsWeightsThatChangedOnTheirWay) {
+  const Tamper weights{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 1}.key(); }};
+  EXPECT_THROW(run_tampered(GetParam(), of("gossip:p=0.5"), weights), AuditError);
+}
+TEST_P(Gossip, TheAuditFindsHeadsThatChangedOnTheirWay) {
+  const Tamper heads{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 0}.key(); }};
+  EXPECT_THROW(run_tampered(GetParam(), of("gossip:p=0.5"), heads), AuditError);
 }
 
 // Large enough that a message is not through at once.
