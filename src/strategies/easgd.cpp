@@ -15,6 +15,7 @@
 // not used. The model is z. A worker sends and is sent 4N bytes every `period` steps.
 #include <cstring>
 
+#include "strategies/add_scaled.h"
 #include "strategies/central.h"
 #include "strategies/registry.h"
 
@@ -75,9 +76,7 @@ class Easgd final : public Central {
   void give_difference(const Step& step, Values x) {
     const Values d = d_->values();
     const Projection before = proof_.of(x), drawn = proof_.of(d);
-    scale(d, -1);
-    combine(x, d.bytes());
-    scale(d, -1);
+    add_scaled(x, -1, d);
     proof_.expect("weights drawn to the centre", x, {{1, before}, {-1, drawn}});
     push(step, d);
   }
