@@ -10,6 +10,7 @@
 // the subtraction is exact.
 #include "strategies/add_scaled.h"
 #include "strategies/outer_loop.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -42,12 +43,8 @@ class DiLoCo final : public OuterLoop {
 }  // namespace
 
 StrategyMaker diloco(const Options& options) {
-  const std::int64_t period = options.integer("period");
-  const double lr = options.number("lr"), mu = options.number("momentum");
-  if (period < 1) throw UsageError(fmt::format("period of 'diloco' is {}: at least 1", period));
-  if (!(lr > 0)) throw UsageError(fmt::format("lr of 'diloco' is {}: above 0", lr));
-  if (!(mu >= 0 && mu < 1))
-    throw UsageError(fmt::format("momentum of 'diloco' is {}: at least 0 and below 1", mu));
+  const std::int64_t period = at_least(1, options, "period");
+  const double lr = above_zero(options, "lr"), mu = below_one(options, "momentum");
   return [=](const Crew& crew) { return std::make_unique<DiLoCo>(crew, period, lr, mu); };
 }
 

@@ -10,6 +10,7 @@
 //
 // A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`.
 #include "strategies/central.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -108,9 +109,7 @@ class Downpour final : public Central {
 }  // namespace
 
 StrategyMaker downpour(const Options& options) {
-  const std::int64_t push = options.integer("push"), fetch = options.integer("fetch");
-  if (push < 1) throw UsageError(fmt::format("push of 'downpour' is {}: at least 1", push));
-  if (fetch < 1) throw UsageError(fmt::format("fetch of 'downpour' is {}: at least 1", fetch));
+  const std::int64_t push = at_least(1, options, "push"), fetch = at_least(1, options, "fetch");
   return [=](const Crew& crew) { return std::make_unique<Downpour>(crew, push, fetch); };
 }
 

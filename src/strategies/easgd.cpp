@@ -17,6 +17,7 @@
 
 #include "strategies/add_scaled.h"
 #include "strategies/central.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -148,14 +149,11 @@ class Easgd final : public Central {
 
 StrategyMaker easgd(const Options& options) {
   constexpr std::string_view modes[] = {"async", "sync"};
-  const std::int64_t period = options.integer("period");
-  if (period < 1) throw UsageError(fmt::format("period of 'easgd' is {}: at least 1", period));
-  const EasgdParameters p{static_cast<std::uint64_t>(period), options.number("beta"),
-                          options.number("momentum"), options.choice("mode", modes) == 1};
+  const auto period = static_cast<std::uint64_t>(at_least(1, options, "period"));
+  const EasgdParameters p{period, options.number("beta"), below_one(options, "momentum"),
+                          options.choice("mode", modes) == 1};
   if (!(p.beta >= 0 && p.beta <= 1))
     throw UsageError(fmt::format("beta of 'easgd' is {}: from 0 to 1", p.beta));
-  if (!(p.momentum >= 0 && p.momentum < 1))
-    throw UsageError(fmt::format("momentum of 'easgd' is {}: at least 0 and below 1", p.momentum));
   return [=](const Crew& crew) { return std::make_unique<Easgd>(crew, p); };
 }
 

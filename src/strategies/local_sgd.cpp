@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "strategies/average.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -69,9 +70,8 @@ class LocalSgd final : public Strategy {
 }  // namespace
 
 StrategyMaker local_sgd(const Options& options) {
-  const std::int64_t period = options.integer("period"), from = options.integer("from_epoch");
-  if (period < 1) throw UsageError(fmt::format("period of 'local-sgd' is {}: at least 1", period));
-  if (from < 0) throw UsageError(fmt::format("from_epoch of 'local-sgd' is {}: at least 0", from));
+  const std::int64_t period = at_least(1, options, "period");
+  const std::int64_t from = at_least(0, options, "from_epoch");
   return [=](const Crew& crew) {
     return std::make_unique<LocalSgd>(crew, period, static_cast<int>(from));
   };

@@ -9,6 +9,7 @@
 // subtraction is exact.
 #include "strategies/add_scaled.h"
 #include "strategies/outer_loop.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -45,12 +46,8 @@ class SlowMo final : public OuterLoop {
 }  // namespace
 
 StrategyMaker slow_mo(const Options& options) {
-  const std::int64_t period = options.integer("period");
-  const double beta = options.number("momentum"), alpha = options.number("rate");
-  if (period < 1) throw UsageError(fmt::format("period of 'slow-mo' is {}: at least 1", period));
-  if (!(beta >= 0 && beta < 1))
-    throw UsageError(fmt::format("momentum of 'slow-mo' is {}: at least 0 and below 1", beta));
-  if (!(alpha > 0)) throw UsageError(fmt::format("rate of 'slow-mo' is {}: above 0", alpha));
+  const std::int64_t period = at_least(1, options, "period");
+  const double beta = below_one(options, "momentum"), alpha = above_zero(options, "rate");
   return [=](const Crew& crew) { return std::make_unique<SlowMo>(crew, period, beta, alpha); };
 }
 

@@ -14,6 +14,7 @@
 #include "collectives/scratch.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 #include "strategies/sma_sum.h"
 #include "strategies/sma_tuner.h"
@@ -142,16 +143,13 @@ class Sma final : public Strategy {
 }  // namespace
 
 StrategyMaker sma(const Options& options) {
-  const std::int64_t learners = options.integer("learners");
-  const double alpha = options.number("alpha"), mu = options.number("momentum");
+  const std::int64_t learners = at_least(1, options, "learners");
+  const double alpha = options.number("alpha"), mu = below_one(options, "momentum");
   const bool searches = options.flag("auto");
-  if (learners < 1) throw UsageError(fmt::format("learners of 'sma' is {}: at least 1", learners));
   if (searches && learners == 1)
     throw UsageError("auto of 'sma' is on with learners=1: say how many a device may have at most");
   if (!(alpha >= 0 && alpha <= 1))
     throw UsageError(fmt::format("alpha of 'sma' is {}: from 0 (for 1/k) to 1", alpha));
-  if (!(mu >= 0 && mu < 1))
-    throw UsageError(fmt::format("momentum of 'sma' is {}: at least 0 and below 1", mu));
   return [=](const Crew& crew) {
     return std::make_unique<Sma>(crew, static_cast<int>(learners), alpha, mu, searches);
   };

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "strategies/central.h"
+#include "strategies/ranges.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -86,8 +87,7 @@ class Ssp final : public Central {
 }  // namespace
 
 StrategyMaker ssp(const Options& options) {
-  const std::int64_t s = options.integer("staleness");
-  if (s < 0) throw UsageError(fmt::format("staleness of 'ssp' is {}: at least 0", s));
+  const std::int64_t s = at_least(0, options, "staleness");
   return [=](const Crew& crew) { return std::make_unique<Ssp>(crew, s); };
 }
 
