@@ -24,8 +24,8 @@ class Central : public Strategy, protected CentralRule {
   // While there is training: asks the servers. At rest: what they came to.
   bool fetch_model(Values) override;
   void read_model(Replica&, Values model) override { fetch_model(model); }
-  // In which the servers' rule held this worker back.
-  double waited_s() const override { return waited_s_; }
+  // In which the servers' rule held this worker back, or nobody needed this server.
+  double waited_s() const override { return server_ ? server_->waited_s() : waited_s_; }
 
   // How often a server's shard was updated.
   std::string state() const override;

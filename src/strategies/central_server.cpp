@@ -53,10 +53,14 @@ void CentralServer::turn(Replica& replica) {
     open.push_back(clients_[w].receive);
     whose.push_back(w);
   }
+  const bool idle = std::ranges::none_of(
+      clients_, [](const Client& client) { return client.active() && client.brings; });
+  const double since = crew_.rank.clock.now();
   survive(replica, [&] {
     Arrival arrival;
     Transport& peers = crew_.rank.peers;
     const int w = whose[wait_any_while_they_live(peers, open, &arrival)];
+    if (idle) waited_s_ += crew_.rank.clock.now() - since;
     next_ = (w + 1) % crew_.workers;
     arrived(replica, w, arrival);
   });

@@ -48,6 +48,8 @@ class CentralServer {
 
   // Of its shard, so far.
   std::uint64_t updates() const { return updates_; }
+  // Seconds in which no worker wanted or brought anything.
+  double waited_s() const { return waited_s_; }
 
   // Until every worker rests or is gone; then gives the model to those that rest.
   void serve(Replica&, std::uint64_t first);
@@ -97,6 +99,7 @@ class CentralServer {
   Slice shard_;
   std::vector<Client> clients_;  // by worker
   std::uint64_t updates_;
+  double waited_s_ = 0;
   int next_ = 0;            // whose request is looked at first
   std::vector<int> queue_;  // workers that wait for their turn to push, in order
 };

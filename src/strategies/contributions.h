@@ -2,6 +2,7 @@
 // that holds the numbers it went into.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,14 @@ struct Contributions {
     ++staleness[updates_old];
     weight[worker] += its_weight;
     ++count;
+  }
+  Contributions& operator+=(const Contributions& other) {
+    staleness.resize(std::max(staleness.size(), other.staleness.size()));
+    weight.resize(std::max(weight.size(), other.weight.size()));
+    for (std::size_t s = 0; s < other.staleness.size(); ++s) staleness[s] += other.staleness[s];
+    for (std::size_t w = 0; w < other.weight.size(); ++w) weight[w] += other.weight[w];
+    count += other.count;
+    return *this;
   }
 };
 

@@ -128,7 +128,7 @@ class Strategy {
   virtual double mass() const { return 1; }
   // or the model is elsewhere: asks there, writes it and returns true.
   virtual bool fetch_model(Values) { return false; }
-  // Seconds of update() in which this rank only waited for others, so far.
+  // Seconds of update() or serve() in which this rank only waited for others, so far.
   virtual double waited_s() const { return 0; }
 
   // What was mixed into the numbers that this rank holds, so far.

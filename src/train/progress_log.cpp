@@ -89,7 +89,9 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
       {"exchanged", json_of(saved.exchanged)},
       {"other", json_of(saved.other)},
       {"elapsed_s", saved.elapsed_s},
-      {"waited", to_json(saved.waited)}}
+      {"waited", to_json(saved.waited)},
+      {"contributions",
+       {saved.contributions.staleness, saved.contributions.weight, saved.contributions.count}}}
       .dump();
 }
 
@@ -112,7 +114,9 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
           traffic_from(json.at("exchanged")),
           traffic_from(json.at("other")),
           json.at("elapsed_s"),
-          waited_for_from(json.at("waited"))};
+          waited_for_from(json.at("waited")),
+          {json.at("contributions").at(0), json.at("contributions").at(1),
+           json.at("contributions").at(2)}};
 } catch (const nlohmann::json::exception& e) {
   throw UsageError(fmt::format("the checkpoint's progress can't be read: {}", e.what()));
 }

@@ -39,6 +39,7 @@ class ProgressLog {
     Traffic exchanged, other;  // before it
     double elapsed_s = 0;      // since the run's start
     WaitedFor waited;
+    Contributions contributions;
   };
   std::string text(const StepClock&, const Saved&) const;
   Saved restore(const std::string& text, StepClock&);

@@ -130,8 +130,10 @@ double Session::take(const Step& step, std::uint64_t taken,
 void Session::serve(std::uint64_t first, std::uint64_t end) {
   clock_.start();
   clock_.ready();
+  const double waited_s = strategy_->waited_s();
   strategy_->serve(
       replica_, [&](std::uint64_t n) { return step_at(n); }, first, end);
+  clock_.waited(strategy_->waited_s() - waited_s);
   clock_.end();
   for (std::uint64_t n = first; n < end; ++n) log_.stepped(step_at(n), 0, clock_.training_s());
   recorder_.stepped(end);

@@ -88,6 +88,8 @@ class Session {
   std::uint64_t restore();
   void add_waits(TrainResult&);
   RankReport report();
+  // Of the whole run, also where this is the second part of it.
+  Contributions contributions() const;
   std::string host_name() const;
 
   const TrainConfig& config_;

@@ -12,7 +12,7 @@ void Session::save(std::uint64_t taken) {
   std::vector<Blob> blobs = learner_->state();
   const std::string progress =
       log_.text(clock_, {luck_.state(), strategy_->state(), moved_.exchanged(), moved_.other(),
-                         recorder_.elapsed_s(), recorder_.waited_for()});
+                         recorder_.elapsed_s(), recorder_.waited_for(), contributions()});
   blobs.push_back({"weights", learner_->replica().weights().bytes()});
   for (const Kept& kept : strategy_->memories())
     blobs.push_back({"strategy-" + kept.name, kept.values.bytes()});
@@ -86,6 +86,11 @@ void Session::add_waits(TrainResult& result) {
   result.straggler = recorder_.straggler();
 }
 
+Contributions Session::contributions() const {
+  Contributions all = before_.contributions;
+  return all += strategy_->contributions();
+}
+
 RankReport Session::report() {
   RankReport report{rank_.rank(),
                     crew_.works(),
@@ -97,7 +102,7 @@ RankReport Session::report() {
                     moved_.other().bytes_sent,
                     {},
                     recorder_.peaks(),
-                    strategy_->contributions(),
+                    contributions(),
                     {}};
   if (apart_ && crew_.works() && crew_.servers == 0) report.mass = strategy_->mass();
   if (!experiment.simulation) report.usage = usage_since(used_, rank_.clock.now() - started_);
