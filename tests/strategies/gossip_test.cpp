@@ -254,6 +254,7 @@ TEST_F(GossipInSimulation, WeightsMayTakeLongerThanTheTransportIsPatient) {
   ApartTraining t = of("gossip:p=1", 2);
   t.count = 100'000;
   t.steps = 2;
+  t.step_s = {0.1, 30};  // one rests long before the other's last message is sent
   SimulatedCluster cluster;
   cluster.ranks = t.workers;
   cluster.bandwidth_bytes_per_s = 4e4;
