@@ -3,16 +3,6 @@
 #include "core/options.h"
 
 namespace lockstep {
-namespace {
-
-Transport& last_of(Rank& rank, const std::unique_ptr<Transport>& shaped,
-                   const std::unique_ptr<Transport>& faulty) {
-  if (faulty) return *faulty;
-  return shaped ? *shaped : rank.peers;
-}
-
-}  // namespace
-
 Conditions conditions_from(const TrainConfig& config) {
   Conditions conditions;
   for (const std::string& text : config.faults) {
@@ -30,16 +20,88 @@ Conditions conditions_from(const TrainConfig& config) {
   return conditions;
 }
 
+// What both lanes of a rank are made with.
+struct Conditioned::Setting {
+  std::vector<Fault> faults;
+  std::shared_ptr<Roads> roads;  // none: the network as it is
+  std::uint64_t seed;
+  Sleep sleep;
+  Faulty::Die die;
+
+  bool changes_nothing() const { return faults.empty() && !roads; }
+};
+
+class Conditioned::Lane {
+ public:
+  Lane(Transport& below, const Setting& s) : top_(&below) {
+    if (s.roads) top_ = &shaped_.emplace(*top_, s.roads, s.sleep);
+    if (!s.faults.empty()) top_ = &faulty_.emplace(*top_, s.faults, s.seed, s.sleep, s.die);
+  }
+  Lane(const Lane&) = delete;
+  Transport& top() { return *top_; }
+  void settle() {
+    if (shaped_) shaped_->settle();
+  }
+
+ private:
+  std::optional<Shaped> shaped_;
+  std::optional<Faulty> faulty_;
+  Transport* top_;
+};
+
+// The lane is made with the first job and kept for the next. Jobs own it too: one may outlive the
+// session that posted it.
+class Conditioned::LaneOfJobs final : public Background {
+ public:
+  LaneOfJobs(Background& inner, const Setting& setting)
+      : inner_(inner), kept_(std::make_shared<Kept>(setting)) {}
+
+  std::uint64_t post(Job job) override {
+    return inner_.post(
+        [kept = kept_, job = std::move(job)](Transport& below) { kept->run(below, job); });
+  }
+  void wait(std::uint64_t number) override { inner_.wait(number); }
+  void drain() override { inner_.drain(); }
+  bool done(std::uint64_t number) override { return inner_.done(number); }
+
+ private:
+  struct Kept {
+    explicit Kept(const Setting& s) : setting(s) {}
+    void run(Transport& below, const Job& job) {
+      if (!lane) lane.emplace(below, setting);
+      std::exception_ptr failure;
+      try {
+        job(lane->top());
+      } catch (const std::exception&) {
+        failure = std::current_exception();
+      }
+      lane->settle();  // whoever comes last destroys the lane, on whatever thread
+      if (failure) std::rethrow_exception(failure);
+    }
+    const Setting setting;
+    std::optional<Lane> lane;
+  };
+
+  Background& inner_;
+  const std::shared_ptr<Kept> kept_;
+};
+
 Conditioned::Conditioned(Rank& rank, const Conditions& conditions, const Sleep& sleep,
                          Faulty::Die die)
-    : shaped_(conditions.link
-                  ? std::make_unique<Shaped>(
-                        rank.peers, std::vector<Link>(rank.size(), *conditions.link), sleep)
-                  : nullptr),
-      faulty_(!conditions.faults.empty()
-                  ? std::make_unique<Faulty>(shaped_ ? *shaped_ : rank.peers, conditions.faults,
-                                             rank.seed, sleep, std::move(die))
-                  : nullptr),
-      rank_{last_of(rank, shaped_, faulty_), rank.clock, rank.background, rank.lock, rank.seed} {}
+    : Conditioned(rank, Setting{conditions.faults,
+                                conditions.link ? std::make_shared<Roads>(std::vector<Link>(
+                                                      rank.size(), *conditions.link))
+                                                : nullptr,
+                                rank.seed, sleep, std::move(die)}) {}
+
+Conditioned::Conditioned(Rank& rank, const Setting& setting)
+    : lane_(std::make_unique<Lane>(rank.peers, setting)),
+      background_(setting.changes_nothing()
+                      ? nullptr
+                      : std::make_unique<LaneOfJobs>(rank.background, setting)),
+      rank_{lane_->top(), rank.clock, background_ ? *background_ : rank.background, rank.lock,
+            rank.seed} {}
+
+Conditioned::~Conditioned() = default;
 
 }  // namespace lockstep

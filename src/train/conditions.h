@@ -19,15 +19,23 @@ struct Conditions {
 // UsageError.
 Conditions conditions_from(const TrainConfig&);
 
-// A rank's lines under those conditions; the rank as it is where there are none. `rank` outlives
-// this. `sleep` and `die`: see transport/held_back.h and faulty.h.
+// A rank's lines under those conditions, its background's among them; the rank as it is where there
+// are none. `rank` outlives this. `sleep` and `die`: see transport/held_back.h and faulty.h; they
+// are called on both lanes. A link is one, whatever uses it; faults are counted by lane.
 class Conditioned {
  public:
   Conditioned(Rank& rank, const Conditions&, const Sleep& sleep, Faulty::Die die = {});
+  ~Conditioned();
   Rank& rank() { return rank_; }
 
  private:
-  std::unique_ptr<Transport> shaped_, faulty_;
+  class Lane;
+  class LaneOfJobs;
+  struct Setting;
+  Conditioned(Rank& rank, const Setting&);
+
+  const std::unique_ptr<Lane> lane_;
+  const std::unique_ptr<Background> background_;  // none: the rank's own
   Rank rank_;
 };
 

@@ -33,34 +33,55 @@ std::unique_ptr<WindowView> Shaped::view_of(Window& below) {
   return std::make_unique<View>(below, rank());
 }
 
-Shaped::Shaped(Transport& inner, const std::vector<Link>& links, Sleep sleep)
-    : HeldBack(inner, std::move(sleep)) {
-  if (static_cast<int>(links.size()) != inner.size())
-    throw UsageError(
-        fmt::format("{} links for {} ranks: give one for each", links.size(), inner.size()));
-  for (const Link& link : links) {
+Roads::Roads(const std::vector<Link>& links) : roads_(links.size()) {
+  for (std::size_t r = 0; r < links.size(); ++r) {
+    const Link& link = roads_[r].link = links[r];
     if (!(link.bytes_per_second > 0) || !(link.latency_seconds >= 0))
       throw UsageError(
           fmt::format("a link of {} bytes a second and {} s latency: the first must be above zero, "
                       "the second not below",
                       link.bytes_per_second, link.latency_seconds));
-    roads_.push_back({link});
   }
+}
+
+double Roads::seen_at(int to, std::size_t bytes, double now) {
+  Road& road = roads_[to];
+  const double takes_s = static_cast<double>(bytes) / road.link.bytes_per_second;
+  double before = road.free_at, after = 0;
+  do after = std::max(now, before) + takes_s;
+  while (!road.free_at.compare_exchange_weak(before, after));
+  return after + road.link.latency_seconds;
+}
+
+Shaped::Shaped(Transport& inner, const std::vector<Link>& links, Sleep sleep)
+    : Shaped(inner, std::make_shared<Roads>(links), std::move(sleep)) {}
+
+Shaped::Shaped(Transport& inner, std::shared_ptr<Roads> roads, Sleep sleep)
+    : HeldBack(inner, std::move(sleep)), roads_(std::move(roads)) {
+  if (static_cast<int>(roads_->size()) != inner.size())
+    throw UsageError(
+        fmt::format("{} links for {} ranks: give one for each", roads_->size(), inner.size()));
 }
 
 Shaped::~Shaped() {
   for (const SentStamp& s : sent_) inner_.cancel(s.request);
 }
 
+void Shaped::settle() {
+  for (const SentStamp& s : sent_) try {
+      inner_.wait(s.request);
+    } catch (const TransportError& e) {
+      if (!e.is_gone()) inner_.cancel(s.request);
+    }
+  sent_.clear();
+}
+
 Request Shaped::send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank(), size(), "send to");
   std::erase_if(sent_, [&](const SentStamp& s) { return over(inner_, s.request); });
-  Road& road = roads_[to];
-  const double size = static_cast<double>(bytes.size);
-  road.free_at = std::max(now(), road.free_at) + size / road.link.bytes_per_second;
+  const double seen_at = roads_->seen_at(to, bytes.size, now());
   const Request message = inner_.send(to, tag, bytes);
-  auto stamp = std::make_unique<Stamp>(
-      Stamp{.seen_at = road.free_at + road.link.latency_seconds, .key = tag.key()});
+  auto stamp = std::make_unique<Stamp>(Stamp{.seen_at = seen_at, .key = tag.key()});
   const Request request = inner_.send(to, kStamps, bytes_of(*stamp));
   sent_.push_back({message, request, std::move(stamp)});
   return message;

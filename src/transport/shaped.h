@@ -9,6 +9,7 @@
 // reach nobody: memory shared with a peer would pass by the link.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <limits>
 
@@ -21,12 +22,32 @@ struct Link {
   double latency_seconds = 0;
 };
 
+// A rank's links to all ranks, which its lanes share. For any thread.
+class Roads {
+ public:
+  // links[r]: to rank r. UsageError unless all are faster than 0.
+  explicit Roads(const std::vector<Link>& links);
+  std::size_t size() const { return roads_.size(); }
+  // A message leaves now. When it may be seen.
+  double seen_at(int to, std::size_t bytes, double now);
+
+ private:
+  struct Road {
+    Link link;
+    std::atomic<double> free_at = 0;
+  };
+  std::vector<Road> roads_;
+};
+
 class Shaped : public HeldBack {
  public:
-  // links[r]: from this rank to rank r. UsageError unless there is one for each rank, faster than
-  // 0.
+  // UsageError unless there is a link for each rank, faster than 0.
   Shaped(Transport& inner, const std::vector<Link>& links, Sleep sleep);
+  Shaped(Transport& inner, std::shared_ptr<Roads> roads, Sleep sleep);
   ~Shaped() override;
+
+  // Waits until the stamps of all that was sent are sent too: then another thread may destroy this.
+  void settle();
 
   [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
   std::optional<Arrival> probe(int from, Tag) override;
@@ -43,10 +64,6 @@ class Shaped : public HeldBack {
     Request message, request;
     std::unique_ptr<Stamp> stamp;
   };
-  struct Road {
-    Link link;
-    double free_at = 0;
-  };
   using Stream = std::pair<int, std::uint32_t>;  // (from, tag key)
 
   double due(const Posted&, const Arrival&) override;
@@ -54,7 +71,7 @@ class Shaped : public HeldBack {
   double stamp_of(Stream, std::size_t place);
   std::unique_ptr<WindowView> view_of(Window&) override;
 
-  std::vector<Road> roads_;
+  const std::shared_ptr<Roads> roads_;
   std::vector<SentStamp> sent_;                  // kept until they are gone
   std::map<Stream, std::deque<double>> stamps_;  // of messages not yet seen
 };
