@@ -58,7 +58,7 @@ struct Job::Parts {
       membership->watch(deaths);
       rank.emplace(std::move(lanes.at(0)), std::move(lanes.at(1)), options.seed);
     } catch (const Error& error) {
-      depart(1, blamed_by(error), error.what());
+      depart(Members::kFailed, blamed_by(error), error.what());
       throw;
     }
   }
@@ -77,15 +77,18 @@ struct Job::Parts {
 
   int blamed_by(const std::exception& error) const {
     const auto* transport = dynamic_cast<const TransportError*>(&error);
-    return transport ? transport->peer() : deaths.first();
+    return transport ? transport->peer() : first_death();
   }
+  // Where others go on without the dead, they explain nothing that comes later.
+  int first_death() const { return options.goes_on ? -1 : deaths.first(); }
 
   // First the coordinator is told, then the peers see this rank leave.
   void depart(int status, int blamed, const std::string& why) {
     membership->leave(status, blamed, why);
     rank.reset();
     if (!coordinator) return;
-    const double deadline = wall_now() + (status == 0 ? options.patience_seconds : kNewsSeconds);
+    const double deadline =
+        wall_now() + (status == Members::kWell ? options.patience_seconds : kNewsSeconds);
     while (!coordinator->members().all_gone() && wall_now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -102,7 +105,7 @@ Job::Job(const Start& start, const JobOptions& options)
 
 Job::~Job() {
   if (parts_->rank)
-    parts_->depart(1, parts_->deaths.first(), "it ended before it had left the job");
+    parts_->depart(Members::kFailed, parts_->first_death(), "it ended before it had left the job");
 }
 
 Rank& Job::rank() { return parts_->rank->rank(); }
@@ -111,10 +114,11 @@ std::unique_ptr<TaskBoard> Job::tasks() {
   return std::make_unique<RemoteTasks>(*parts_->membership);
 }
 
-void Job::leave() { parts_->depart(0, -1, ""); }
+void Job::leave() { parts_->depart(Members::kWell, -1, ""); }
 
-void Job::fail(const std::exception& error) {
-  parts_->depart(1, parts_->blamed_by(error), error.what());
+void Job::fail(const std::exception& error, bool stops_all) {
+  parts_->depart(stops_all ? Members::kStopsAll : Members::kFailed, parts_->blamed_by(error),
+                 error.what());
 }
 
 }  // namespace lockstep

@@ -14,6 +14,7 @@ struct JobOptions {
   std::uint64_t seed = 1;
   double patience_seconds = kDefaultPatienceSeconds;  // of a wait for a peer
   double join_seconds = 60;                           // for all ranks to come
+  bool goes_on = false;  // without ranks that die, so that they are nobody's reason to fail
 };
 
 // One per process, and it belongs to the thread that makes it.
@@ -33,8 +34,9 @@ class Job {
   // In good order. Rank 0 of another launcher's job, which serves the coordinator, waits here until
   // all have left or died. rank() must not be used after it.
   void leave();
-  // This rank gives up because of `error`; if that names a peer, the peer is blamed.
-  void fail(const std::exception& error);
+  // This rank gives up because of `error`; if that names a peer, the peer is blamed. `stops_all`:
+  // the others must not go on either, even where they can do without ranks that die.
+  void fail(const std::exception& error, bool stops_all = false);
 
  private:
   struct Parts;

@@ -13,6 +13,7 @@
 #include "cluster/job_key.h"
 #include "cluster/placement.h"
 #include "cluster/thread_choice.h"
+#include "cluster/verdict.h"
 #include "cluster/worker.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
@@ -61,7 +62,7 @@ class Launch::Parts {
       }
       end_the_rest();
     }
-    return judge();
+    return conclude();
   }
 
   void stop(int signal) {
@@ -69,7 +70,7 @@ class Launch::Parts {
     eventfd_write(wake_fd_, 1);
   }
 
-  const std::string& verdict() const { return verdict_; }
+  const std::string& verdict() const { return verdict_.sentence; }
   const Worker& worker(int rank) const { return *workers_.at(rank); }
   std::string address() const { return coordinator_->address().text(); }
 
@@ -171,8 +172,8 @@ class Launch::Parts {
 
   // Once a rank failed, the others may end by themselves, then must.
   void end_the_rest() {
-    if (options_.goes_on) bury_the_dead();
-    if (joined_rank_failed()) note_failure();
+    if (options_.goes_on && told_to_stop_ == 0) bury_the_dead();
+    if (has_failed(coordinator_->members(), options_.goes_on)) note_failure();
     const double now = wall_now();
     if (now > failed_at_ + options_.grace_seconds && kill_at_ == kNever) {
       kill_at_ = now + std::min(kTermSeconds, options_.grace_seconds);
@@ -193,15 +194,6 @@ class Launch::Parts {
     }
   }
 
-  // A process that ended well before anybody joined is no failure: it may be no worker of ours at
-  // all.
-  bool joined_rank_failed() const {
-    Members& members = coordinator_->members();
-    if (!members.survivors().empty()) return true;
-    if (options_.goes_on && members.missing(3).empty()) return false;
-    return static_cast<int>(members.missing().size()) < members.size() && !members.deaths().empty();
-  }
-
   void send_all(int signal) {
     for (auto& worker : workers_) {
       if (!worker->child.running()) continue;
@@ -210,59 +202,13 @@ class Launch::Parts {
     }
   }
 
-  // The rank that failed first: by the coordinator's book, which knows who only followed.
-  const Worker* culprit(std::string& why) const {
-    const auto deaths = coordinator_->members().deaths();
-    const auto survivors = coordinator_->members().survivors();
-    if (!deaths.empty()) {
-      why = deaths[0].reason;
-      return workers_[deaths[0].rank].get();
-    }
-    if (survivors.empty()) return nullptr;
-    why = survivors[0].reason;
-    return workers_[survivors[0].rank].get();
-  }
-
-  // Those that are left have come to their end.
-  bool went_on() const {
-    return options_.goes_on && told_to_stop_ == 0 && !joined_rank_failed() &&
-           anyone([](const Worker& w) { return w.child.wait_status() == 0; });
-  }
-
-  int judge() {
-    int worst = 0;
+  int conclude() {
+    std::vector<ProcessEnd> ends;
     for (const auto& worker : workers_)
-      if (!worker->stopped_by_us)
-        worst = std::max(worst, shell_status(worker->child.wait_status()));
-    if (worst != 0 && went_on()) {
-      std::string why;
-      const Worker* lost = culprit(why);
-      verdict_ =
-          fmt::format("{} was lost: {}; the others went on", lost ? lost->name() : "a rank", why);
-      say(verdict_);
-      return 0;
-    }
-    const bool stopped_any = anyone([](const Worker& w) { return w.stopped_by_us; });
-    std::string why;
-    const Worker* first = worst != 0 || joined_rank_failed() ? culprit(why) : nullptr;
-    if (first) {
-      const std::string ending = ending_text(first->child.wait_status());
-      verdict_ = fmt::format("{} {}", first->name(),
-                             first->stopped_by_us || why.find(ending) == std::string::npos
-                                 ? fmt::format("failed: {}", why)
-                                 : ending);
-      if (options_.workers > 1)
-        verdict_ += stopped_any ? "; the others were stopped" : "; the others ended too";
-      worst = std::max(worst, 1);
-    }
-    if (told_to_stop_ != 0) {
-      if (!first)
-        verdict_ =
-            fmt::format("told to stop by {}; all workers were stopped", signal_text(told_to_stop_));
-      worst = 128 + told_to_stop_;
-    }
-    if (!verdict_.empty()) say(verdict_);
-    return worst;
+      ends.push_back({worker->name(), worker->child.wait_status(), worker->stopped_by_us});
+    verdict_ = judge(ends, coordinator_->members(), options_.goes_on, told_to_stop_);
+    if (!verdict_.sentence.empty()) say(verdict_.sentence);
+    return verdict_.status;
   }
 
   const LaunchOptions options_;
@@ -278,7 +224,7 @@ class Launch::Parts {
   std::atomic<int> requested_{0};
   int told_to_stop_ = 0;
   double failed_at_ = kNever, kill_at_ = kNever, ended_at_ = kNever;
-  std::string verdict_;
+  Verdict verdict_;
   std::size_t told_of_ = 0;  // deaths
 };
 

@@ -82,11 +82,12 @@ void Members::leave(int rank, int status, int blamed, const std::string& why) {
   std::lock_guard lock(mutex_);
   Entry& entry = ranks_[rank];
   if (entry.state != State::joined) return;
-  const bool survivor = blamed >= 0 && blamed < size() && blamed != rank;
-  if (status != 0 && !survivor) return bury(rank, why);
+  const bool survivor = status == kFailed && blamed >= 0 && blamed < size() && blamed != rank;
+  if (status == kStopsAll) survivors_.push_back({rank, rank, death(rank, why).reason});
+  if (status != kWell && !survivor) return bury(rank, why);
   entry.state = State::left;
   if (gone_) gone_(rank);
-  if (status != 0) survivors_.push_back(death(rank, why));
+  if (survivor) survivors_.push_back({rank, blamed, death(rank, why).reason});
 }
 
 void Members::closed(int rank) {
@@ -132,7 +133,7 @@ std::vector<protocol::Death> Members::deaths(int known) const {
   return {deaths_.begin() + from, deaths_.begin() + std::min(all, from + 32)};
 }
 
-std::vector<protocol::Death> Members::survivors() const {
+std::vector<Survivor> Members::survivors() const {
   std::lock_guard lock(mutex_);
   return survivors_;
 }

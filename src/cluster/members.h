@@ -12,8 +12,16 @@
 
 namespace lockstep {
 
+// A rank that gave up because of another.
+struct Survivor {
+  int rank = 0, blamed = 0;
+  std::string reason;  // what it said
+};
+
 class Members {
  public:
+  // Of leave().
+  static constexpr int kWell = 0, kFailed = 1, kStopsAll = 2;
   static constexpr double kTickSeconds = 0.1;
   // A rank that has not been heard from for so long is taken for dead.
   static constexpr int kSilentTicks = 100;
@@ -32,8 +40,9 @@ class Members {
   void offer(int rank, int memory_fd, const std::vector<std::string>& addresses);
   void ready(int rank);
   void heard_from(int rank);
-  // Status 0: in good order. Else the rank gave up because of rank `blamed`, which makes it a
-  // survivor, or by itself (-1), which makes it dead of `why`.
+  // kWell: in good order. kFailed: the rank gave up because of rank `blamed`, which makes it a
+  // survivor, or by itself (-1), which makes it dead of `why`. kStopsAll: dead of `why`, and nobody
+  // may go on without it, as if a survivor had blamed it.
   void leave(int rank, int status, int blamed, const std::string& why);
   // Its connection is gone: a death, unless it had left, and unless a better reason comes soon.
   void closed(int rank);
@@ -45,8 +54,8 @@ class Members {
 
   // Deaths in the order they became known, without the first `known`.
   std::vector<protocol::Death> deaths(int known = 0) const;
-  // The ranks that gave up blaming another, in order, with what they said.
-  std::vector<protocol::Death> survivors() const;
+  // In the order they gave up.
+  std::vector<Survivor> survivors() const;
   // The ranks that have not finished this round: 1 join, 2 offer, 3 ready.
   std::vector<int> missing(int round = 1) const;
   // Members from rank `first` on, as many as fit into one reply. REQUIRES: none missing.
@@ -68,7 +77,7 @@ class Members {
   mutable std::mutex mutex_;
   std::vector<Entry> ranks_;
   std::vector<protocol::Death> deaths_;
-  std::vector<protocol::Death> survivors_;
+  std::vector<Survivor> survivors_;
 };
 
 }  // namespace lockstep

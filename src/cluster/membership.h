@@ -40,8 +40,7 @@ class Membership {
   // Any call of the service, beside the heartbeats. Errors as of ControlClient.
   void ask(const std::function<void(protocol::ControlIf&)>&);
 
-  // Tells the coordinator. Status 0: in good order; else `blamed` is the rank that was the cause,
-  // or -1. A coordinator already lost is no error here.
+  // Tells the coordinator, see Members::leave(). A coordinator already lost is no error here.
   void leave(int status, int blamed, const std::string& why);
 
  private:

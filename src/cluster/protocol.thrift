@@ -71,7 +71,8 @@ service Control {
   Roster roster(1: i32 round, 2: i32 first) throws (1: Refused refused)
   // The deaths after the first `known` ones, oldest first.
   list<Death> heartbeat(1: i32 known) throws (1: Refused refused)
-  // status 0: in good order. Otherwise this rank failed because of rank `blamed`, or by itself (-1).
+  // status 0: in good order; 1: this rank failed because of rank `blamed`, or by itself (-1); 2: and
+  // nobody may go on without it.
   void leave(1: i32 status, 2: i32 blamed, 3: string why) throws (1: Refused refused)
 
   // What the manager of rounds says: it prepares a round, adds the indices of its tasks, and begins it.

@@ -83,6 +83,21 @@ TEST(Launch, ADeathBeforeJoiningEndsTheOthersSoon) {
   EXPECT_THAT(program.err(), ContainsRegex("rank 1 .*ended with exit status 5"));
 }
 
+TEST(Launch, AFailureAfterALossIsOneMoreLoss) {
+  Program program = launcher(4, "lose-two");
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_THAT(program.err(), ContainsRegex("rank 1 .*is lost: it died of signal 9"));
+  EXPECT_THAT(program.err(), ContainsRegex("rank 2 .*is lost: rank 2 has had enough"));
+}
+
+TEST(Launch, AFailureThatStopsAllStopsThoseThatCouldGoOn) {
+  Program program = launcher(4, "lose-all");
+  EXPECT_EQ(program.wait(), 128 + 9);
+  EXPECT_THAT(program.err(), ContainsRegex("lockstep: rank 2 .*failed: rank 2 has had enough; the "
+                                           "others were stopped"));
+  expect_none_run(program.pids());
+}
+
 TEST(Launch, InterruptEndsAll) {
   for (int signal : {SIGINT, SIGTERM}) {
     Program program = launcher(2, "hang");

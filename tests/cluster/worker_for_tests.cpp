@@ -58,11 +58,29 @@ void misbehave(const std::string& act) {
   if (act == "throw") throw UsageError("this rank was told to throw");
 }
 
+void await_death_of(Rank& rank, int peer) {
+  try {
+    rank.peers.wait(rank.peers.recv(peer, {Purpose::setup, 8}, {}));
+  } catch (const TransportError&) {
+  }
+}
+
+// In a job that goes on without who is lost: rank 1 is killed, then rank 2 fails by itself.
+void lose_two(Rank& rank, const std::string& act) {
+  if (rank.rank() == 1) raise(SIGKILL);
+  await_death_of(rank, 1);
+  if (rank.rank() == 2) throw InternalError("rank 2 has had enough");
+  if (act == "lose-two") await_death_of(rank, 2);
+  if (act == "lose-all") pause();
+}
+
 int work(const std::string& act, int culprit) {
   const auto start = start_from(variable);
   if (!start) throw UsageError("worker_for_tests is started by a launcher");
   if (act == "early" && start->rank == culprit) return 5;
-  Job job(*start);
+  JobOptions options;
+  options.goes_on = act.starts_with("lose");
+  Job job(*start, options);
   Rank& rank = job.rank();
   try {
     pass_token(rank, 10);
@@ -73,13 +91,15 @@ int work(const std::string& act, int culprit) {
     if (act == "stubborn" || act == "hang") pause();
     if (act == "forever") pass_token(rank, -1);
     if (act == "all-reduce") reduce_forever(rank);
-    if (act != "good") {
+    if (act.starts_with("lose"))
+      lose_two(rank, act);
+    else if (act != "good") {
       if (rank.rank() == culprit) misbehave(act);
       pass_token(rank, -1);
     }
     job.leave();
   } catch (const std::exception& error) {
-    job.fail(error);
+    job.fail(error, act == "lose-all");
     throw;
   }
   return 0;
@@ -92,6 +112,7 @@ int launch(const std::string& how, int workers, const std::string& act) {
   options.command = how == "launch-sh" ? std::vector<std::string>{"sh", "-c", act}
                                        : std::vector<std::string>{"", act};
   if (how == "launch-netns") options.netns = NetnsOptions{workers, 1, 0};
+  options.goes_on = act.starts_with("lose");
   if (how == "launch-ucx") options.transport = "ucx";
   if (how == "launch-netns-pairs") options.netns = NetnsOptions{(workers + 1) / 2, 2, 0};
   if (how == "launch-netns-crowded") options.netns = NetnsOptions{1, 1, 0};
