@@ -6,8 +6,9 @@
 namespace lockstep {
 namespace {
 
-// The steps up to which ranks go apart before they meet.
+// The steps up to which ranks go apart before they meet: none, if a resumed run has had them all.
 std::uint64_t next_meeting(const Session& session, std::uint64_t first) {
+  if (first >= session.experiment.steps) return first;
   std::uint64_t end = first + 1;
   while (end < session.experiment.steps && !session.checkpoint_due(end)) ++end;
   return end;
@@ -18,7 +19,9 @@ std::uint64_t next_meeting(const Session& session, std::uint64_t first) {
 WorkerOutcome run_apart(Session& session) {
   Snapshots snapshots(session);
   const bool works = session.crew().works();
-  for (std::uint64_t step = session.start(); step < session.experiment.steps;) {
+  std::uint64_t step = session.start();
+  // Once at least: what the run has come to is asked of servers when all rest.
+  do {
     const std::uint64_t end = next_meeting(session, step);
     if (!works) session.serve(step, end);
     for (std::uint64_t s = step; works && s < end; ++s) {
@@ -30,9 +33,9 @@ WorkerOutcome run_apart(Session& session) {
     session.meet_the_living();
     if (works) snapshots.score_kept();
     // Half of a run can't be resumed: who is lost has no part in the checkpoint.
-    if (session.checkpoint_due(end) && session.lost().empty()) session.save(end);
+    if (end > step && session.checkpoint_due(end) && session.lost().empty()) session.save(end);
     step = end;
-  }
+  } while (step < session.experiment.steps);
   if (works) snapshots.score_last();
   session.together();
   return session.finish([&] { return snapshots.last_model(); });

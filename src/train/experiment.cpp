@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "measure/machine.h"
+#include "train/resume.h"
 #include "train/torch_learner.h"
 #include "transport/real_rank.h"
 
@@ -65,6 +66,7 @@ Experiment::Experiment(TrainConfig asked,
   Plan counted = plan;
   steps_per_epoch = counted.steps(0);
   steps = config.steps > 0 ? config.steps : counted.steps_before(static_cast<int>(config.epochs));
+  if (!config.resume.empty()) check_steps_left(config.resume, steps);
   if (hollow()) {
     hollow_parameters = parameter_count(*network_for(*this));
   } else if (data.train->slow() || data.test->slow()) {

@@ -32,6 +32,16 @@ void check_resumable(const TrainConfig& saved, const TrainConfig& asked) {
                       saved.resume, setting, before.at(setting).dump(), after.at(setting).dump()));
 }
 
+void check_steps_left(const std::string& path, std::uint64_t steps) {
+  const Checkpoint checkpoint(path);
+  const std::uint64_t taken = checkpoint.about().at("step");
+  if (taken > steps)
+    throw UsageError(
+        fmt::format("the checkpoint {} was taken after {} steps, so it can't go on to step {}: "
+                    "give more --steps or --epochs, or an earlier checkpoint",
+                    checkpoint.folder(), taken, steps));
+}
+
 void cut_after(const std::string& path, const std::string& key, std::uint64_t step) {
   if (!std::filesystem::exists(path)) return;
   std::istringstream lines(read_whole(path));

@@ -12,6 +12,8 @@ namespace lockstep {
 TrainConfig config_of_checkpoint(const std::string& path);
 // UsageError names a setting that can't change between a checkpoint and what goes on from it.
 void check_resumable(const TrainConfig& saved, const TrainConfig& asked);
+// UsageError if more steps were taken before that checkpoint than the run has now.
+void check_steps_left(const std::string& checkpoint, std::uint64_t steps);
 // Of a file of JSON lines that a resumed run appends to: drops lines whose `key` is more than
 // `step`, which will be taken again, and what a crash left of a line. Nothing if it isn't there.
 void cut_after(const std::string& path, const std::string& key, std::uint64_t step);

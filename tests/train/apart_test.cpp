@@ -1,46 +1,13 @@
 // Runs whose workers go apart: scored without being stopped, and going on without who is lost.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
-
-#include "strategies/registry.h"
-#include "train/runs.h"
+#include "train/apart_runs.h"
 
 namespace lockstep::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::SizeIs;
-namespace fs = std::filesystem;
-
-std::vector<std::string> strategies_that_go_apart() {
-  std::vector<std::string> names;
-  for (const StrategyRow& row : strategies())
-    if (row.goes_apart()) names.emplace_back(row.name);
-  return names;
-}
-
-TrainConfig config_of(const std::string& strategy, int workers = 4) {
-  TrainConfig config = small_config();
-  config.strategy = strategy;
-  config.workers = workers;
-  config.epochs = 3;
-  config.optimizer = "sgd:lr=0.05";
-  return config;
-}
-
-// Hogwild's workers share a host's memory.
-std::string cluster_of(const std::string& strategy, const std::string& more) {
-  return fmt::format("sim:{}{}", strategy == "hogwild" ? "ranks_per_host=4," : "", more);
-}
-
-std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
 
 class Apart : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Every, Apart, ::testing::ValuesIn(strategies_that_go_apart()), test_name);
@@ -67,21 +34,7 @@ TEST_P(Apart, TheSameSeedGivesTheSameBitsInSimulation) {
   TrainConfig config = config_of(GetParam());
   config.cluster = cluster_of(GetParam(), "step=10ms,jitter=0.3,slow=rank1:2.0");
   const auto once = [&] {
-    // A simulation a process.
-    int pipe_ends[2];
-    if (pipe(pipe_ends) != 0) throw_errno("pipe");
-    const pid_t child = fork();
-    if (child == 0) {
-      const std::string sum = train_in("simulated", config).result.model_sha256;
-      (void)!write(pipe_ends[1], sum.data(), sum.size());
-      _exit(0);
-    }
-    close(pipe_ends[1]);
-    std::string sum(64, ' ');
-    const ssize_t got = read(pipe_ends[0], sum.data(), sum.size());
-    close(pipe_ends[0]);
-    waitpid(child, nullptr, 0);
-    return got == 64 ? sum : std::string();
+    return in_a_process([&] { return train_in("simulated", config).result.model_sha256; });
   };
   const std::string first = once();
   EXPECT_THAT(first, SizeIs(64));
@@ -107,53 +60,21 @@ TEST_P(ApartAndExact, OneWorkerIsPlainSgd) {
             train_in("loopback", plain).result.model_sha256);
 }
 
-TEST_P(Apart, ResumesWithAllItHad) {
-  TrainConfig config = config_of(GetParam(), 1);
-  config.out = (fs::path(::testing::TempDir()) / ("lockstep_apart_" + GetParam())).string();
-  fs::remove_all(config.out);
-  config.checkpoint_every = 20;
-  config.evaluate_every = 10;
-  const RunFolder folder = RunFolder::create(config, {});
-  WorkerOptions options;
-  options.folder = &folder;
-  const TrainResult whole = train_in("loopback", config, options).result;
-  config.resume = folder.checkpoint(20);
-  const TrainResult resumed = train_in("loopback", config, {}).result;
-  EXPECT_EQ(resumed.model_sha256, whole.model_sha256);
-  ASSERT_EQ(resumed.scores.size(), whole.scores.size());
-  for (std::size_t i = 0; i < whole.scores.size(); ++i) {
-    EXPECT_EQ(resumed.scores[i].steps, whole.scores[i].steps);
-    EXPECT_DOUBLE_EQ(resumed.scores[i].accuracy, whole.scores[i].accuracy);
-  }
-  fs::remove_all(config.out);
-}
-
 TEST_P(Apart, GoesOnWithoutWhoIsLost) {
+  TrainConfig config = config_of(GetParam());
+  config.cluster = cluster_of(GetParam(), "step=10ms,jitter=0.1");
   for (const int lost : {2, 1, 0}) {
-    // Of threads the memory goes with its owner; of processes others have it mapped.
-    if (GetParam() == "hogwild" && lost == 0) continue;
-    TrainConfig config = config_of(GetParam());
-    complete(config);
-    check(config);
-    const Experiment experiment(config, {});
-    std::mutex turn;
-    WorkerOptions options;
-    options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
-    TrainResult result;
-    run_loopback(config.ranks(), [&](Rank& rank) {
-      int steps = 0;
-      WorkerOptions mine = options;
-      mine.stopped = [&] { return rank.rank() == lost && ++steps == 5; };
-      try {
-        WorkerOutcome outcome = train(rank, experiment, mine);
-        if (outcome.leads) result = outcome.result;
-      } catch (const Stopped&) {  // it goes away without a word
-      }
+    const std::string text = in_a_process([&] {
+      const TrainResult result = with_deaths(config, {{lost, 0.075}});
+      std::string scores;
+      for (const Score& score : result.scores) scores += fmt::format(" {}", score.steps);
+      return fmt::format("lost {}, {} samples, scores{}", fmt::join(result.lost, " "),
+                         result.samples, scores);
     });
-    EXPECT_THAT(result.lost, ElementsAre(lost));
-    EXPECT_EQ(result.samples, 900u);
-    ASSERT_FALSE(result.scores.empty());
-    EXPECT_EQ(result.scores.back().steps, experiment.steps);
+    // What worker 0 had of a model that is elsewhere is lost with it.
+    const bool elsewhere = strategy_named(GetParam()).has_servers() || GetParam() == "hogwild";
+    EXPECT_EQ(text, fmt::format("lost {}, 900 samples, scores{} 10 15", lost,
+                                lost == 0 && elsewhere ? "" : " 5"));
   }
 }
 

@@ -10,23 +10,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// A simulated run in which those ranks die.
-TrainResult with_deaths(TrainConfig config, std::vector<SimulatedCluster::Death> deaths) {
-  complete(config);
-  if (config.cluster == "local") config.cluster = "sim:step=10ms";
-  Experiment experiment(config, {});
-  experiment.simulation->cluster.deaths = std::move(deaths);
-  TaskBook book(config.ranks());
-  WorkerOptions options;
-  options.tasks = [&](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, 1e-4); };
-  WorkerOutcome outcome;
-  run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
-    WorkerOutcome mine = train(rank, experiment, options);
-    if (mine.leads) outcome = std::move(mine);
-  });
-  return outcome.result;
-}
-
 TEST(RoundsWithLosses, WhatTheDeadHadIsTrainedByOthers) {
   TrainConfig config = rounds_config(3);
   config.epochs = 4;

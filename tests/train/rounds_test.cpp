@@ -17,29 +17,15 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 namespace fs = std::filesystem;
 
-// A folder of this test's own.
-class Kept {
- public:
-  Kept() {
-    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    path_ = (fs::path(::testing::TempDir()) / ("lockstep_rounds_" + name)).string();
-    fs::remove_all(path_);
-  }
-  ~Kept() { fs::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
-  TrainResult train(const std::string& world, TrainConfig config) {
-    fs::remove_all(path_);
-    config.out = path_;
-    const RunFolder folder = RunFolder::create(config, {});
-    WorkerOptions options;
-    options.folder = &folder;
-    return train_in(world, config, options).result;
-  }
-
- private:
-  std::string path_;
-};
+// Trains in that folder, which has nothing else in it.
+TrainResult train_kept(const TestFolder& out, const std::string& world, TrainConfig config) {
+  fs::remove_all(out.path());
+  config.out = out.path();
+  const RunFolder folder = RunFolder::create(config, {});
+  WorkerOptions options;
+  options.folder = &folder;
+  return train_in(world, config, options).result;
+}
 
 // Plain training on the shard of worker 0, by itself and with a fresh optimiser in every epoch: the
 // checksum of what it comes to.
@@ -93,18 +79,18 @@ TEST(Rounds, BalancedBatchesAreThoseOfThePlan) {
 }
 
 TEST(Rounds, EndWithTheSameBitsInEveryWorldAndByAnyExchange) {
-  Kept kept;
+  const TestFolder kept;
   for (const std::string rule : {"average", "weighted"}) {
     std::set<std::string> sums;
     sums.insert(train_in("loopback", rounds_config(3, "aggregate=" + rule)).result.model_sha256);
     sums.insert(train_in("shm", rounds_config(3, "aggregate=" + rule)).result.model_sha256);
     const std::string files = "exchange=files,aggregate=" + rule;
-    const TrainResult by_files = kept.train("loopback", rounds_config(3, files));
+    const TrainResult by_files = train_kept(kept, "loopback", rounds_config(3, files));
     sums.insert(by_files.model_sha256);
     EXPECT_EQ(by_files.scores.back().bytes, 0u);
     EXPECT_FALSE(fs::exists(kept.path() + "/exchange")) << "nobody needs it any more";
     if (rule == "average")  // one simulation a process
-      sums.insert(kept.train("simulated", rounds_config(3, files)).model_sha256);
+      sums.insert(train_kept(kept, "simulated", rounds_config(3, files)).model_sha256);
     EXPECT_EQ(sums.size(), 1u) << rule;
     EXPECT_FALSE(sums.begin()->empty());
   }
@@ -178,9 +164,9 @@ TEST(Rounds, StatisticsAreTheModelsToo) {
   config.data = "synthetic:shape=3x8x8,classes=3,samples=24,test_samples=12";
   config.batch = 6;
   const Score by_message = train_in("loopback", config).result.scores.back();
-  Kept kept;
+  const TestFolder kept;
   config.strategy += ":exchange=files";
-  const Score by_files = kept.train("loopback", config).scores.back();
+  const Score by_files = train_kept(kept, "loopback", config).scores.back();
   EXPECT_EQ(by_message.loss, by_files.loss);
   EXPECT_GT(by_message.loss, 0);
 }

@@ -1,6 +1,12 @@
 // Small trainings for tests, in any world that fits into one process.
 #pragma once
 
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <mutex>
 
 #include "cluster/shared_tasks.h"
@@ -25,13 +31,15 @@ inline TrainConfig small_config() {
 
 inline std::vector<std::string> worlds_of_training() { return {"loopback", "shm", "simulated"}; }
 
-// Rank 0's outcome.
+// Rank 0's outcome. `change`: to a simulated cluster, before it runs.
 inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
-                              WorkerOptions options = {}) {
+                              WorkerOptions options = {},
+                              const std::function<void(SimulatedCluster&)>& change = {}) {
   complete(config);
   check(config);
   if (world == "simulated" && config.cluster == "local") config.cluster = "sim:step=10ms";
-  const Experiment experiment(config, {});
+  Experiment experiment(config, {});
+  if (change) change(experiment.simulation->cluster);
   WorkerOutcome outcome;
   std::mutex turn;
   if (world != "simulated") options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
@@ -48,6 +56,56 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   if (world == "shm") run_shm(config.ranks(), body, fabric);
   if (world == "simulated") run_simulated(experiment.simulation->cluster, body);
   return outcome;
+}
+
+// A folder of this test's own, which is gone when the test is. The run in it is made by the caller.
+class TestFolder {
+ public:
+  explicit TestFolder(const std::string& which = "run") {
+    const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = fmt::format("lockstep_{}_{}_{}", test.test_suite_name(), test.name(), which);
+    std::ranges::replace(name, '/', '_');
+    path_ = ::testing::TempDir() + name;
+    std::filesystem::remove_all(path_);
+  }
+  ~TestFolder() { std::filesystem::remove_all(path_); }
+  TestFolder(const TestFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A simulated run in which those ranks die.
+inline TrainResult with_deaths(const TrainConfig& config,
+                               const std::vector<SimulatedCluster::Death>& deaths) {
+  return train_in("simulated", config, {},
+                  [&](SimulatedCluster& cluster) { cluster.deaths = deaths; })
+      .result;
+}
+
+// What `text` returns in a process of its own: a process can simulate once. Empty if it throws.
+inline std::string in_a_process(const std::function<std::string()>& text) {
+  int ends[2];
+  if (pipe(ends) != 0) throw_errno("pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      const std::string said = text();
+      (void)!write(ends[1], said.data(), said.size());
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "{}\n", e.what());
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string all;
+  char some[4096];
+  for (ssize_t n; (n = read(ends[0], some, sizeof some)) > 0;)
+    all.append(some, static_cast<std::size_t>(n));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return all;
 }
 
 inline nlohmann::ordered_json summary_in(const std::string& world, const TrainConfig& config) {
