@@ -1,15 +1,29 @@
 #include "collectives/barrier.h"
 
-namespace lockstep {
+#include "transport/patient.h"
 
-void barrier(Transport& transport, Tag tag) {
+namespace lockstep {
+namespace {
+
+template <class Wait>
+void meet(Transport& transport, Tag tag, Wait wait) {
   const int m = transport.size(), r = transport.rank();
   for (int d = 1; d < m; d *= 2) {
     const Request heard = transport.recv((r - d + m) % m, tag, {});
     const Request told = transport.send((r + d) % m, tag, {});
-    transport.wait(heard);
-    transport.wait(told);
+    wait(heard);
+    wait(told);
   }
+}
+
+}  // namespace
+
+void barrier(Transport& transport, Tag tag) {
+  meet(transport, tag, [&](Request request) { transport.wait(request); });
+}
+
+void patient_barrier(Transport& transport, Tag tag) {
+  meet(transport, tag, [&](Request request) { wait_while_it_lives(transport, request); });
 }
 
 }  // namespace lockstep

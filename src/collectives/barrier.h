@@ -7,5 +7,7 @@
 namespace lockstep {
 
 void barrier(Transport&, Tag);
+// The same where some may have hours of work before they get there: waits for as long as all live.
+void patient_barrier(Transport&, Tag);
 
 }  // namespace lockstep

@@ -31,14 +31,20 @@ WorkerOutcome run_apart(Session& session) {
     }
     if (works) session.strategy().rest(session.replica());
     session.meet_the_living();
+    // Before the scores, which may take long.
+    if (works && end == session.experiment.steps && !session.experiment.hollow())
+      session.write(snapshots.last_model());
     if (works) snapshots.score_kept();
     // Half of a run can't be resumed: who is lost has no part in the checkpoint.
-    if (end > step && session.checkpoint_due(end) && session.lost().empty()) session.save(end);
+    if (end > step && session.checkpoint_due(end) && session.lost().empty()) {
+      session.together();
+      session.save(end);
+    }
     step = end;
   } while (step < session.experiment.steps);
   if (works) snapshots.score_last();
   session.together();
-  return session.finish([&] { return snapshots.last_model(); });
+  return session.finish();
 }
 
 }  // namespace lockstep

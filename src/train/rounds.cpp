@@ -119,12 +119,13 @@ WorkerOutcome run_rounds(Session& session) {
   if (session.crew().works()) {
     RoundWorker(session).run();
     session.meet_the_living();
-    return session.finish([] { return Model(); });
+    return session.finish();
   }
   RoundManager manager(session);
   manager.run();
   session.meet_the_living();
-  WorkerOutcome outcome = session.finish([&] { return manager.model(); });
+  if (!session.experiment.hollow()) session.write(manager.model());
+  WorkerOutcome outcome = session.finish();
   manager.complete(outcome.result);
   return outcome;
 }

@@ -193,7 +193,7 @@ std::unique_ptr<TaskBoard> Session::open_tasks() {
   return options_.tasks(rank_);
 }
 
-void Session::together() { barrier(present(), kTogether); }
+void Session::together() { patient_barrier(present(), kTogether); }
 
 void Session::meet_the_living() {
   // Where there is a manager, who is lost is for it to say: all others answer to it alone.

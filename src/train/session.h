@@ -43,12 +43,15 @@ class Session {
   void score(std::uint64_t taken);
   // Adds a score to the records.
   void keep(Score&);
-  // Collective. All ranks wait for each other, so that nobody waits for late ones when time counts.
+  // Collective. All ranks wait for each other, however long that takes, so that nobody waits for
+  // late ones when time or the transport's patience counts.
   void together();
   // Collective.
   void save(std::uint64_t taken);
-  // Collective. `model`: what the run has come to; collective over workers, or the manager's alone.
-  WorkerOutcome finish(const std::function<Model()>& model);
+  // What the run has come to. Nothing happens on ranks that don't lead.
+  void write(const Model&);
+  // Collective.
+  WorkerOutcome finish();
 
   // Collective over those that are left: agrees on who they are. From then on present() are they.
   void meet_the_living();
@@ -82,7 +85,6 @@ class Session {
   std::unique_ptr<Strategy> make_strategy_of_run();
   Step step_at(std::uint64_t number);
   double take(const Step&, std::uint64_t taken, const std::function<double()>& compute);
-  bool manages() const { return rounds_ && !crew_.works(); }
   // Those ranks, as present() has them.
   std::unique_ptr<Group> group_of(std::vector<int> ranks);
   std::uint64_t restore();
@@ -116,6 +118,7 @@ class Session {
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;
+  std::string model_sha256_;  // of what was written
   UsageMark used_;
   double started_ = 0;
 };

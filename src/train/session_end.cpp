@@ -37,15 +37,16 @@ std::uint64_t Session::restore() {
   return checkpoint.about().at("step");
 }
 
-WorkerOutcome Session::finish(const std::function<Model()>& model_now) {
+void Session::write(const Model& model) {
+  if (leads())
+    model_sha256_ =
+        save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string());
+}
+
+WorkerOutcome Session::finish() {
   WorkerOutcome outcome{{}, profiler_.profile(config_, experiment), leads()};
   TrainResult& result = outcome.result;
-  if ((rounds_ ? manages() : crew_.works()) && !experiment.hollow()) {
-    const Model model = model_now();
-    if (leads())
-      result.model_sha256 =
-          save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string());
-  }
+  result.model_sha256 = model_sha256_;
   // Who dies now has done its part, and where others can do without it, they do.
   std::set<int> gone;
   std::set<int>* const tolerated = apart_ ? &gone : nullptr;

@@ -20,8 +20,9 @@ WorkerOutcome run_together(Session& session) {
     if (session.score_due(step + 1)) session.score(step + 1);
     if (session.checkpoint_due(step + 1)) session.save(step + 1);
   }
-  return session.finish(
-      [&] { return model_of(session.workers(), session.strategy(), session.learner()); });
+  if (works && !session.experiment.hollow())
+    session.write(model_of(session.workers(), session.strategy(), session.learner()));
+  return session.finish();
 }
 
 }  // namespace

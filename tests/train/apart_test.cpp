@@ -78,6 +78,23 @@ TEST_P(Apart, GoesOnWithoutWhoIsLost) {
   }
 }
 
+TEST(ApartServers, WaitForScoresAsLongAsTheyTake) {
+  TrainConfig config = config_of("asp", 2);
+  config.evaluate_every = 1;
+  config.checkpoint_every = 15;
+  config.cluster = "sim:step=10ms,bandwidth=1Mbps";
+  const TestFolder out;
+  const RunFolder folder(out.path());
+  WorkerOptions options;
+  options.folder = &folder;
+  // A score takes more than 0.4 s, and there are fourteen at each meeting.
+  const TrainResult result = train_in("simulated", config, options, [](SimulatedCluster& cluster) {
+                               cluster.patience_s = 4;
+                             }).result;
+  EXPECT_THAT(result.scores, SizeIs(30));
+  EXPECT_TRUE(result.lost.empty());
+}
+
 TEST_P(Apart, HollowRunsKnowTimesAndBytes) {
   TrainConfig config = config_of(GetParam());
   config.cluster = cluster_of(GetParam(), "step=100ms,numerics=off");
