@@ -203,6 +203,11 @@ void Session::meet_the_living() {
   std::ranges::sort(living);
   if (static_cast<int>(living.size()) == rank_.size()) return;
   lost_ = absent_from(living, rank_.size());
+  const int manager = config_.workers;
+  if (rounds_ && lost_.back() == manager)
+    throw TransportError(
+        TransportError::Kind::dead, manager,
+        fmt::format("rank {}, the manager, is gone, and with it the model", manager));
   meeting_ = group_of(living);
   std::vector<int> at_work;
   for (const int r : living)

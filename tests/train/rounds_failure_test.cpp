@@ -1,13 +1,19 @@
 // Runs in rounds whose workers die, or stall.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "train/round_runs.h"
 
 namespace lockstep::testing {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
 TEST(RoundsWithLosses, WhatTheDeadHadIsTrainedByOthers) {
@@ -64,6 +70,25 @@ TEST(RoundsWithLosses, ADeadManagerEndsTheRun) {
         with_deaths(rounds_config(2), {{2, 0.05}});
       },
       ThrowsMessage<TransportError>(HasSubstr("rank 2")));
+}
+
+TEST(RoundsWithLosses, AManagerThatDiesAtTheEndLeavesNoResult) {
+  TrainConfig config = rounds_config(2);
+  config.epochs = 1;
+  // So long a latency that one of these deaths falls into the last meeting.
+  config.cluster = "sim:step=1ms,latency=100ms";
+  std::set<std::string> said;
+  for (double at_s = 1; at_s < 3; at_s += 0.1)
+    said.insert(in_a_process([&] {
+      try {
+        const TrainResult result = with_deaths(config, {{2, at_s}});
+        return fmt::format("{} lost", result.lost.size());
+      } catch (const TransportError& e) {
+        return fmt::format("{}: {}", e.peer(), e.what());
+      }
+    }));
+  EXPECT_THAT(said, Contains(HasSubstr("2: rank 2, the manager, is gone, and with it the model")));
+  EXPECT_THAT(said, Each(AnyOf(StartsWith("2: "), "0 lost"))) << "nobody tells its result for it";
 }
 
 TEST(RoundsWithLosses, WhoIsStalledIsGivenUpAndItsResultComesTooLate) {
