@@ -151,8 +151,10 @@ void RoundManager::take_in(int worker, const RoundNote& note, std::uint64_t roun
   came.proof = note.proof;
   if (!came.model) came.model = std::make_unique<ModelCopy>(view());
   if (files_) {
-    came.whole = files_->read_result(round, note.task, worker, came.model->view());
-    if (!came.whole) board_->take_back(note.task);
+    // It was written before it was handed in.
+    if (!files_->read_result(round, note.task, worker, came.model->view()))
+      files_->throw_not_shared(fmt::format("rank {}'s result of epoch {}", worker, round + 1));
+    came.whole = true;
     return;
   }
   delivers_[worker] = note.task;

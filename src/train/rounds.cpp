@@ -70,9 +70,14 @@ class RoundWorker {
   bool load(const Task& task) {
     const double start = now();
     const RoundModel into = model();
-    const RoundNote answer = mail_.ask(task.round, task.number, by_message(into));
+    const auto ask = [&] { return mail_.ask(task.round, task.number, by_message(into)); };
+    const RoundNote answer = ask();
     if (answer.kind != RoundNote::Kind::granted) return false;
-    if (files_ && !files_->read(task.round, into)) return false;
+    if (files_ && !files_->read(task.round, into)) {
+      // It is there while the round is open, which may have ended since.
+      if (ask().kind != RoundNote::Kind::granted) return false;
+      files_->throw_not_shared(fmt::format("the model of epoch {}", task.round + 1));
+    }
     session_.learner().set_statistics(statistics_);
     strategy_.proof().expect("round's model", into.weights, {{1, answer.proof}});
     session_.clock().between_steps(now() - start, 0);

@@ -99,6 +99,13 @@ void WeightFiles::remove_result(std::uint64_t round, int task, int worker) const
   fs::remove(name(round, task, worker), ignored);
 }
 
+void WeightFiles::throw_not_shared(const std::string& what) const {
+  throw UsageError(
+      fmt::format("{} is not in {}: all hosts must share the run's folder, or use "
+                  "exchange=messages",
+                  what, folder_));
+}
+
 void WeightFiles::remove_until(std::uint64_t round) const {
   const std::string last = fmt::format("{:0{}}", round, kDigits);
   std::error_code ignored;

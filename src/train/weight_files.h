@@ -16,14 +16,16 @@ class WeightFiles {
 
   // The model that a round starts from.
   void write(std::uint64_t round, const RoundModel&) const;
-  // False: there is no such file, for the round is over. UsageError if it is damaged, or of another
-  // network.
+  // False: there is no such file. UsageError if it is damaged, or of another network.
   bool read(std::uint64_t round, const RoundModel& into) const;
 
   // What a worker made of a task.
   void write_result(std::uint64_t round, int task, int worker, const RoundModel&) const;
   bool read_result(std::uint64_t round, int task, int worker, const RoundModel& into) const;
   void remove_result(std::uint64_t round, int task, int worker) const;
+
+  // `what` should be there and is not. UsageError.
+  [[noreturn]] void throw_not_shared(const std::string& what) const;
 
   // Of that round and of earlier ones, which nobody needs any more.
   void remove_until(std::uint64_t round) const;

@@ -1,6 +1,7 @@
 // Runs in rounds whose workers die, or stall.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <set>
 
 #include "train/round_runs.h"
@@ -8,6 +9,8 @@
 namespace lockstep::testing {
 namespace {
 
+namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::Each;
@@ -15,6 +18,22 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
+
+// A run by files on threads, in which each rank has a folder of its own.
+void with_folders(TrainConfig config, const std::vector<std::string>& paths) {
+  complete(config);
+  const Experiment experiment(config, {});
+  TaskBook book(config.ranks());
+  std::mutex turn;
+  run_loopback(config.ranks(), [&](Rank& rank) {
+    const RunFolder folder(paths[rank.rank()]);
+    WorkerOptions options;
+    options.folder = &folder;
+    options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
+    options.tasks = [&](Rank& r) { return std::make_unique<SharedTasks>(book, r, 0); };
+    train(rank, experiment, options);
+  });
+}
 
 TEST(RoundsWithLosses, WhatTheDeadHadIsTrainedByOthers) {
   TrainConfig config = rounds_config(3);
@@ -89,6 +108,26 @@ TEST(RoundsWithLosses, AManagerThatDiesAtTheEndLeavesNoResult) {
     }));
   EXPECT_THAT(said, Contains(HasSubstr("2: rank 2, the manager, is gone, and with it the model")));
   EXPECT_THAT(said, Each(AnyOf(StartsWith("2: "), "0 lost"))) << "nobody tells its result for it";
+}
+
+TEST(RoundsWithLosses, FoldersThatAreNotSharedAreSaid) {
+  const TestFolder mine("mine"), theirs("theirs");
+  const TrainConfig config = rounds_config(1, "exchange=files");
+  EXPECT_THAT(
+      [&] {
+        with_folders(config, {theirs.path(), mine.path()});
+      },
+      ThrowsMessage<UsageError>(
+          AllOf(HasSubstr("the model of epoch 1 is not in"), HasSubstr("all hosts must share"))));
+  // The model comes, but the result does not.
+  fs::create_symlink(mine.path() + "/exchange/00000000.model",
+                     theirs.path() + "/exchange/00000000.model");
+  EXPECT_THAT(
+      [&] {
+        with_folders(config, {theirs.path(), mine.path()});
+      },
+      ThrowsMessage<UsageError>(AllOf(HasSubstr("rank 0's result of epoch 1 is not in"),
+                                      HasSubstr("all hosts must share"))));
 }
 
 TEST(RoundsWithLosses, WhoIsStalledIsGivenUpAndItsResultComesTooLate) {
