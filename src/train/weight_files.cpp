@@ -110,7 +110,9 @@ void WeightFiles::remove_until(std::uint64_t round) const {
   const std::string last = fmt::format("{:0{}}", round, kDigits);
   std::error_code ignored;
   for (const fs::directory_entry& file : fs::directory_iterator(folder_, ignored))
-    if (file.path().filename().string().substr(0, kDigits) <= last) fs::remove(file, ignored);
+    if (file.path().extension() != ".partial" &&
+        file.path().filename().string().substr(0, kDigits) <= last)
+      fs::remove(file, ignored);
 }
 
 void WeightFiles::remove_all() const {

@@ -27,7 +27,8 @@ class WeightFiles {
   // `what` should be there and is not. UsageError.
   [[noreturn]] void throw_not_shared(const std::string& what) const;
 
-  // Of that round and of earlier ones, which nobody needs any more.
+  // Of that round and of earlier ones, which nobody needs any more; but not what somebody who is
+  // late is still writing.
   void remove_until(std::uint64_t round) const;
   void remove_all() const;
 

@@ -76,5 +76,15 @@ TEST_F(WeightFilesTest, NothingIsLeft) {
   EXPECT_TRUE(fs::exists(folder_));
 }
 
+TEST_F(WeightFilesTest, WhatALateWorkerStillWritesStays) {
+  const WeightFiles files(folder_);
+  const std::string late = folder_ + "/exchange/00000001-task0-rank1.model.partial";
+  std::ofstream(late) << "half of it";
+  files.remove_until(1);
+  EXPECT_TRUE(fs::exists(late)) << "it is renamed when it is whole";
+  files.remove_all();
+  EXPECT_FALSE(fs::exists(late));
+}
+
 }  // namespace
 }  // namespace lockstep
