@@ -92,6 +92,12 @@ void ControlHandler::heartbeat(std::vector<protocol::Death>& deaths, int32_t kno
   deaths = members_.deaths(known);
 }
 
+void ControlHandler::serve(const std::function<void(int rank)>& call) {
+  expect(Stage::joined);
+  members_.heard_from(transcript_.rank);
+  or_refuse([&] { call(transcript_.rank); });
+}
+
 void ControlHandler::leave(int32_t status, int32_t blamed, const std::string& why) {
   expect(Stage::joined);
   members_.leave(transcript_.rank, status, blamed, why);

@@ -4,7 +4,6 @@
 #include "cluster/control_handler.h"
 #include "cluster/protocol_constants.h"
 #include "cluster/task_pages.h"
-#include "core/error.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -24,18 +23,6 @@ protocol::TaskLine line_of(const TaskState& task) {
 }
 
 }  // namespace
-
-void ControlHandler::serve(const std::function<void(int rank)>& call) {
-  expect(Stage::joined);
-  members_.heard_from(transcript_.rank);
-  try {
-    call(transcript_.rank);
-  } catch (const UsageError& error) {
-    protocol::Refused refused;
-    refused.why = error.what();
-    throw refused;
-  }
-}
 
 void ControlHandler::prepare_round(int64_t round, int32_t tasks, double give_up_s, bool reissue) {
   serve([&](int rank) {
