@@ -123,10 +123,9 @@ void TellingWatcher::score(const Score& score, int epoch) {
   tell(stdout, {{"epoch", epoch}, {"score", to_json(score)}});
 }
 
-bool hear(std::string_view line, Watcher& watcher) {
+bool hear(std::string_view line, Watcher& watcher) try {
   if (!line.starts_with(kMark)) return false;
-  const auto told = nlohmann::json::parse(line.substr(kMark.size()), nullptr, false);
-  if (told.is_discarded()) return false;
+  const auto told = nlohmann::json::parse(line.substr(kMark.size()));
   if (const auto notice = told.find("notice"); notice != told.end()) watcher.notice(*notice);
   if (const auto step = told.find("step"); step != told.end()) {
     const auto& s = *step;
@@ -136,6 +135,8 @@ bool hear(std::string_view line, Watcher& watcher) {
   if (const auto score = told.find("score"); score != told.end())
     watcher.score(score_from_json(*score), told.at("epoch"));
   return true;
+} catch (const nlohmann::json::exception&) {
+  return false;
 }
 
 }  // namespace lockstep

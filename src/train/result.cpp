@@ -92,13 +92,17 @@ Json to_json(const Score& s) {
 
 Score score_from_json(const nlohmann::json& json) {
   const auto& waited_for = json.at("waited_for");
+  // JSON has no number for what is none.
+  const auto number = [&](const char* key) {
+    return json.at(key).is_null() ? std::nan("") : json.at(key).get<double>();
+  };
   return {json.at("steps"),
           json.at("ends_epoch"),
-          json.at("training_seconds"),
-          json.at("accuracy"),
-          json.at("loss"),
-          json.at("train_loss"),
-          json.at("consensus_distance"),
+          number("training_seconds"),
+          number("accuracy"),
+          number("loss"),
+          number("train_loss"),
+          number("consensus_distance"),
           json.at("bytes_sent"),
           json.at("accuracy_by_class"),
           json.at("most_predicted_share"),

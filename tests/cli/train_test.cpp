@@ -164,6 +164,12 @@ TEST_F(Train, AKilledWorkerIsNamedAndTheRunSaysSo) {
   for (int r = 0; r < 3; ++r) EXPECT_FALSE(last_sample("run", r).empty()) << r;
 }
 
+TEST_F(Train, ALossThatIsNoNumberIsToldAllTheSame) {
+  const Outcome outcome = train("-n 2 --steps 1 --optimizer sgd:lr=1e30 --out " + at("run"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("test loss nan"));
+}
+
 TEST_F(Train, WhatAKilledWorkerHadIsTrainedByOthers) {
   // The worker that comes first dies, by messages and by files, as a process and as a thread.
   for (const std::string how : {"messages", "files"})
