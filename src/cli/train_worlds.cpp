@@ -51,13 +51,13 @@ std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks_in(TaskBook& book, double
 
 }  // namespace
 
-void set_up_process(const Experiment& experiment, int local_rank, int local_ranks) {
+void set_up_process(const Experiment& experiment, int rank, int ranks) {
   keep_freed_memory();
   const int cores = this_machine().cores;
   const int threads = experiment.threads(cores);
   torch::set_num_threads(threads);
   // Only where the run has the machine to itself: two runs that each bind would share a core.
-  if (threads == 1 && local_ranks == cores) bind_to_core(local_rank, local_ranks);
+  if (threads == 1 && ranks == cores) bind_to_core(rank, ranks);
 }
 
 WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions options) {
@@ -91,7 +91,7 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
 WorkerOutcome train_as_rank(const Start& start, const Experiment& experiment,
                             WorkerOptions options) {
   const int cores = this_machine().cores;
-  set_up_process(experiment, start.local_rank, start.launcher_pid != 0 ? start.size : cores + 1);
+  set_up_process(experiment, start.rank, start.launcher_pid != 0 ? start.size : cores + 1);
   options.own_process = true;
   JobOptions job_options;
   job_options.seed = experiment.config.seed;

@@ -24,7 +24,7 @@ int train_launched(const TrainConfig&, const HostFlags&, int threads, Watcher&,
 double measured_step_s(const Experiment&);
 
 // A training process sets up: threads of LibTorch, malloc, and a core of its own where all ranks
-// have one.
-void set_up_process(const Experiment&, int local_rank, int local_ranks);
+// have one. `rank` of so many on this machine, whatever hosts it pretends to be.
+void set_up_process(const Experiment&, int rank, int ranks);
 
 }  // namespace lockstep
