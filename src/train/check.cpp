@@ -1,6 +1,7 @@
 // What can be known about a configuration without opening anything.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "collectives/all_reduce.h"
 #include "core/error.h"
@@ -60,6 +61,11 @@ void check_training(const TrainConfig& config) {
                                  config.global_batch, config.workers));
   if (config.epochs < 1 && config.steps < 1)
     throw UsageError("--epochs must be at least 1, or give --steps");
+  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
+  if (std::max(config.epochs, config.steps) > kMost)
+    throw UsageError(fmt::format("--{} must be at most {}, not {}",
+                                 config.epochs > kMost ? "epochs" : "steps", kMost,
+                                 std::max(config.epochs, config.steps)));
   one_of("lr scaling", config.lr_scaling, {"none", "linear"});
   one_of("reshard", config.reshard, {"never", "epoch"});
   if (!(config.warmup_epochs >= 0)) throw UsageError("--warmup-epochs can't be negative");

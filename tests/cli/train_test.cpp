@@ -48,6 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"--resume /nowhere", "no checkpoint in /nowhere"},
         Mistake{"--cluster sim:numerics=off", "step=100ms"},
         Mistake{"--transport tcp", "unknown transport 'tcp'"},
+        Mistake{"--epochs 4294967296", "--epochs must be at most 2147483647"},
         Mistake{"--timeline 500", "FIRST-LAST, such as 1-500, or all, or none"},
         Mistake{"--sample-every 0.0001", "at least 0.001, or 0 for none"},
         Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
