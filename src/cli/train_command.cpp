@@ -1,26 +1,17 @@
 #include "cli/train_command.h"
 
-#include <torch/version.h>
-
 #include <filesystem>
 
-#include "bench/lines.h"
-#include "cli/fetch.h"
-#include "cli/interrupt.h"
 #include "cli/train_view.h"
 #include "cli/train_worlds.h"
-#include "measure/machine.h"
-#include "strategies/registry.h"
-#include "train/checkpoint.h"
-#include "train/files.h"
+#include "cli/training.h"
+#include "train/cluster_spec.h"
 #include "train/resume.h"
-#include "train/torch_learner.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -49,132 +40,12 @@ std::string free_folder(const TrainConfig& config) {
   return free;
 }
 
-Json facts_of(const Experiment& experiment, std::size_t parameters) {
-  Json facts = {{"lockstep", LOCKSTEP_VERSION},
-                {"libtorch", TORCH_VERSION},
-                {"strategy", full_spec(experiment.config.strategy)},
-                {"data", experiment.data.name},
-                {"parameters", parameters},
-                {"steps", experiment.steps},
-                {"threads_per_worker", experiment.threads(this_machine().cores)}};
-  if (!experiment.simulation) return facts;
-  const Simulation& simulation = *experiment.simulation;
-  facts["compute"] = {{"step_seconds", simulation.compute.step_s},
-                      {"measured_here", simulation.measured},
-                      {"jitter", simulation.compute.jitter},
-                      {"numerics", simulation.numerics}};
-  if (simulation.profile) {
-    const std::string profile = to_json(*simulation.profile).dump();
-    facts["compute"]["profile_sha256"] = checksum({profile.data(), profile.size()});
-  }
-  return facts;
+// It is written at the end, and should not fail then.
+void check_profile_out(const std::string& file) {
+  const fs::path path = file, folder = path.parent_path();
+  if (fs::is_directory(path) || !(folder.empty() || fs::is_directory(folder)))
+    throw UsageError(fmt::format("--profile-out {} must be a file in a folder that exists", file));
 }
-
-void write_profile(const TrainConfig& config, const Profile& profile) {
-  if (!config.profile_out.empty()) write_whole(config.profile_out, to_json(profile).dump(1) + "\n");
-}
-
-// One run, from its configuration to its summary.
-class Training {
- public:
-  Training(TrainConfig config, const TrainFlags& flags, std::optional<Start> start)
-      : hosts_(flags.hosts()),
-        start_(std::move(start)),
-        experiment_(std::move(config), fetch_mnist),
-        view_(flags.json() ? stderr : stdout,
-              experiment_.config.steps ? 0 : experiment_.config.epochs, flags.tells()) {
-    // What was opened, and not what was asked for, is what workers and a resumed run open again.
-    experiment_.config.data = experiment_.data.spec;
-    parameters_ = experiment_.hollow() ? experiment_.hollow_parameters
-                                       : parameter_count(*network_for(experiment_));
-  }
-
-  void announce() {
-    for (const std::string& notice : experiment_.notices()) view_.notice(notice);
-    if (experiment_.simulation && experiment_.simulation->measured) measure_step();
-  }
-
-  Json plan() const {
-    return {{"config", to_json(experiment_.config)}, {"facts", facts_of(experiment_, parameters_)}};
-  }
-
-  // The exit status.
-  int run(bool json) {
-    const bool kept = !start_ || start_->rank == 0;
-    const RunFolder folder =
-        kept ? RunFolder::create(experiment_.config, facts_of(experiment_, parameters_))
-             : RunFolder(experiment_.config.out);
-    const bool processes =
-        !start_ && !experiment_.simulation && experiment_.config.transport != "loopback";
-    const int status = processes ? launch(folder) : here(folder);
-    if (!kept) return status;
-    const Json run = folder.read();
-    if (run["result"].is_object() && status == 0) view_.summary(run["result"], folder.path());
-    if (json) fmt::print("{}\n", summary_of(run).dump());
-    return status;
-  }
-
- private:
-  void measure_step() {
-    experiment_.simulation->compute.step_s = measured_step_s(experiment_);
-    view_.notice(fmt::format("a step takes {:.1f} ms here; say step={:.1f}ms to repeat this run",
-                             1e3 * experiment_.simulation->compute.step_s,
-                             1e3 * experiment_.simulation->compute.step_s));
-  }
-
-  int launch(const RunFolder& folder) {
-    std::string verdict;
-    const int threads = experiment_.threads(this_machine().cores);
-    const int status = train_launched(experiment_.config, hosts_, threads, view_, verdict);
-    if (status == 0) return 0;
-    const bool told = status == 130 || status == 143 || status == 129;
-    const std::string newest = newest_checkpoint(folder.path());
-    if (!newest.empty()) {
-      verdict += fmt::format("; the newest checkpoint is {}", newest);
-      view_.notice(fmt::format("go on with: lockstep train --resume {}", newest));
-    }
-    folder.write_failure(told ? "stopped" : "failed", verdict);
-    return status;
-  }
-
-  int here(const RunFolder& folder) {
-    const Interrupt interrupt;
-    WorkerOptions options;
-    options.watcher = &view_;
-    options.folder = &folder;
-    options.stopped = [&] { return interrupt.requested(); };
-    try {
-      const WorkerOutcome outcome = run_ranks(options);
-      if (!outcome.leads) return 0;
-      folder.write_result(summary(experiment_.config, outcome.result));
-      write_profile(experiment_.config, outcome.profile);
-      return 0;
-    } catch (const Stopped&) {
-      folder.write_failure("stopped", "stopped by a signal");
-      throw bench::Interrupted();
-    } catch (const std::exception& e) {
-      folder.write_failure("failed", e.what());
-      throw;
-    }
-  }
-
-  WorkerOutcome run_ranks(const WorkerOptions& options) const {
-    if (start_) return train_as_rank(*start_, experiment_, options);
-    return experiment_.simulation ? train_simulated(experiment_, options)
-                                  : train_in_threads(experiment_, options);
-  }
-
-  static Json summary_of(const Json& run) {
-    if (run["result"].is_object()) return run["result"];
-    return {{"schema_version", 1}, {"status", run["status"]}, {"reason", run.value("reason", "")}};
-  }
-
-  const HostFlags hosts_;
-  std::optional<Start> start_;  // another launcher started us
-  Experiment experiment_;
-  TrainView view_;
-  std::size_t parameters_ = 0;
-};
 
 }  // namespace
 
@@ -207,16 +78,21 @@ TrainConfig TrainCommand::configured(const std::optional<Start>& start) const {
         fmt::format("another launcher started this process as rank {} of {}: leave "
                     "--cluster out, it starts processes of its own",
                     start->rank, start->size));
+  if (cluster_kind(config.cluster) == "netns" && !flags_.hosts().iface.empty())
+    throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
+  if (!config.profile_out.empty() && (!start || start->rank == 0))
+    check_profile_out(config.profile_out);
   if (config.out.empty()) config.out = free_folder(config);
   return config;
 }
 
 int TrainCommand::run() const {
-  const auto start = start_from(environment_with(flags_.hosts()));
+  auto start = start_from(environment_with(flags_.hosts()));
   if (!start && !flags_.hosts().join.empty())
     throw UsageError(
         "--join joins ranks that another launcher started: set RANK and WORLD_SIZE for each");
-  Training training(configured(start), flags_, start);
+  TrainConfig config = configured(start);
+  Training training(std::move(config), flags_, start);
   training.announce();
   if (!flags_.dry_run()) return training.run(flags_.json());
   fmt::print("{}\n", training.plan().dump(1));
@@ -238,10 +114,10 @@ int TrainWorkerCommand::run() const {
   WorkerOptions options;
   options.watcher = &watcher;
   options.folder = &folder;
-  const WorkerOutcome outcome = train_as_rank(*start, experiment, options);
-  if (!outcome.leads) return 0;
-  folder.write_result(summary(experiment.config, outcome.result));
-  write_profile(experiment.config, outcome.profile);
+  train_as_rank(*start, experiment, options,
+                [&](const WorkerOutcome& outcome, const RunFolder& kept) {
+                  keep(experiment.config, outcome, kept);
+                });
   return 0;
 }
 

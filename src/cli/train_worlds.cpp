@@ -16,6 +16,7 @@
 #include "replica/malloc.h"
 #include "strategies/registry.h"
 #include "train/conditions.h"
+#include "train/gather.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
 
@@ -44,6 +45,12 @@ void train_unless_killed(Rank& rank, const Experiment& experiment, const WorkerO
   }
 }
 
+// Whoever led may have been killed with all others gone already.
+WorkerOutcome or_lost(WorkerOutcome outcome) {
+  if (!outcome.leads) throw Error("the rank that kept the run's records was lost at its end");
+  return outcome;
+}
+
 // For ranks that share this process. `call_s`: what a call to a coordinator would take.
 std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks_in(TaskBook& book, double call_s) {
   return [&book, call_s](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, call_s); };
@@ -62,14 +69,14 @@ void set_up_process(const Experiment& experiment, int rank, int ranks) {
 
 WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions options) {
   set_up_process(experiment, 0, 1);
-  WorkerOutcome outcome;
+  WorkerOutcome outcome{{}, {}, false};
   TaskBook tasks(experiment.config.ranks());
   options.tasks = tasks_in(tasks, 2 * experiment.simulation->cluster.latency_s);
   run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
     const Sleep sleep = [&](double seconds) { rank.clock.charge(seconds); };
     train_unless_killed(rank, experiment, options, sleep, outcome);
   });
-  return outcome;
+  return or_lost(std::move(outcome));
 }
 
 WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions options) {
@@ -78,30 +85,39 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
   options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
   TaskBook tasks(experiment.config.ranks());
   options.tasks = tasks_in(tasks, 0);
-  WorkerOutcome outcome;
+  WorkerOutcome outcome{{}, {}, false};
   FabricOptions fabric;
   fabric.seed = experiment.config.seed;
   run_loopback(
       experiment.config.ranks(),
       [&](Rank& rank) { train_unless_killed(rank, experiment, options, sleep_for, outcome); },
       fabric);
-  return outcome;
+  return or_lost(std::move(outcome));
 }
 
-WorkerOutcome train_as_rank(const Start& start, const Experiment& experiment,
-                            WorkerOptions options) {
+WorkerOutcome train_as_rank(
+    const Start& start, const Experiment& experiment, WorkerOptions options,
+    const std::function<void(const WorkerOutcome&, const RunFolder&)>& keep) {
   const int cores = this_machine().cores;
   set_up_process(experiment, start.rank, start.launcher_pid != 0 ? start.size : cores + 1);
   options.own_process = true;
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
+  job_options.goes_on = strategy_named(experiment.config.strategy).goes_on();
   Job job(start, job_options);
   options.tasks = [&](Rank&) { return job.tasks(); };
   try {
+    // Processes that work a name out by themselves come to different ones.
+    const RunFolder folder(text_of_first(job.rank().peers, options.folder->path()));
+    options.folder = &folder;
     WorkerOutcome outcome =
         train_under(job.rank(), experiment, options, sleep_for, [] { raise(SIGKILL); });
+    if (outcome.leads) keep(outcome, folder);
     job.leave();
     return outcome;
+  } catch (const AuditError& e) {
+    job.fail(e, true);
+    throw;
   } catch (const std::exception& e) {
     job.fail(e);
     throw;
@@ -109,7 +125,7 @@ WorkerOutcome train_as_rank(const Start& start, const Experiment& experiment,
 }
 
 int train_launched(const TrainConfig& config, const HostFlags& hosts, int threads, Watcher& watcher,
-                   std::string& verdict) {
+                   const std::function<void()>& make_folder, std::string& verdict) {
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
@@ -119,6 +135,8 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
   options.transport = config.transport;
   options.listen = hosts.listen;
   options.key_file = hosts.key_file;
+  options.before_start = make_folder;
+  if (!hosts.iface.empty()) options.environment.emplace_back("LOCKSTEP_IFACE", hosts.iface);
   if (cluster_kind(config.cluster) == "netns") {
     options.netns = netns_from(config.cluster);
     const int per_host = options.netns->ranks_per_host;

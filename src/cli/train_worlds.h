@@ -11,14 +11,18 @@ namespace lockstep {
 // Each returns what rank 0 came to, or throws what went wrong first.
 WorkerOutcome train_simulated(const Experiment&, WorkerOptions);
 WorkerOutcome train_in_threads(const Experiment&, WorkerOptions);
-// This process is the rank that `start` says. `folder` may be empty on ranks other than 0: they
-// learn where the run is kept from rank 0.
-WorkerOutcome train_as_rank(const Start&, const Experiment&, WorkerOptions);
+// This process is the rank that `start` says. The run is kept where rank 0's `folder` is. On the
+// rank that leads, `keep` gets what came of it before the rank leaves: one that leaves in good
+// order has kept it.
+WorkerOutcome train_as_rank(
+    const Start&, const Experiment&, WorkerOptions,
+    const std::function<void(const WorkerOutcome&, const RunFolder&)>& keep);
 
-// Starts the ranks as processes, with the configuration in the run's folder, and passes on what
-// they say. Returns their worst exit status; `verdict` says what went wrong.
+// Starts the ranks as processes, with the configuration in the run's folder, which `make_folder`
+// makes when nothing can be refused any more, and passes on what they say. Returns their worst exit
+// status; `verdict` says what went wrong.
 int train_launched(const TrainConfig&, const HostFlags&, int threads, Watcher&,
-                   std::string& verdict);
+                   const std::function<void()>& make_folder, std::string& verdict);
 
 // How long a step takes on this machine, alone. For simulations that don't say.
 double measured_step_s(const Experiment&);

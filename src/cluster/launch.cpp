@@ -41,6 +41,7 @@ class Launch::Parts {
     check();
     if (options.netns) hosts_.emplace(*options.netns);
     open_coordinator();
+    if (options.before_start) options.before_start();
     key_fd_ = key_descriptor(key_);
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) throw_errno("eventfd");

@@ -34,6 +34,9 @@ struct LaunchOptions {
   std::string listen;         // ADDR[:PORT] of the coordinator; empty: 127.0.0.1, a free port
   std::string key_file;       // empty: a fresh random key
   bool prefix_output = true;  // "[3] " before each line
+  // Called before the first worker starts, when all that may be refused has been looked at: the
+  // key, the address, the namespaces.
+  std::function<void()> before_start;
   // Gets each line of a worker's standard output, which is then not printed. Called in wait().
   std::function<void(int rank, std::string_view line)> on_output;
   // After a rank failed, the others have so long to end by themselves before SIGTERM, and then up

@@ -12,6 +12,7 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr const char* kSmall =
@@ -49,6 +50,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"--cluster sim:numerics=off", "step=100ms"},
         Mistake{"--transport tcp", "unknown transport 'tcp'"},
         Mistake{"--epochs 4294967296", "--epochs must be at most 2147483647"},
+        Mistake{"--profile-out /nowhere/p.json", "must be a file in a folder that exists"},
+        Mistake{"--profile-out /tmp", "must be a file in a folder that exists"},
+        Mistake{"--key-file /nowhere", "cannot read key file /nowhere"},
+        Mistake{"--listen 203.0.113.1:1", "cannot listen on 203.0.113.1:1"},
+        Mistake{"--cluster netns:hosts=2 --iface eth0", "leave it out"},
         Mistake{"--timeline 500", "FIRST-LAST, such as 1-500, or all, or none"},
         Mistake{"--sample-every 0.0001", "at least 0.001, or 0 for none"},
         Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
@@ -149,6 +155,10 @@ TEST_F(Train, ResumesAndRefusesAnotherModel) {
       lockstep("train --json --resume " + at("run/checkpoints/step-4") + " --out " + at("again"));
   ASSERT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(resumed.json().at(0)["model_sha256"], whole.json().at(0)["model_sha256"]);
+  const Outcome fewer = lockstep("train --resume " + at("run") + " --steps 7");
+  EXPECT_EQ(fewer.status, 2);
+  EXPECT_THAT(fewer.err, HasSubstr("can't go on to step 7"));
+  EXPECT_EQ(read(at("run/run.json"))["status"], "done") << "what it had is still there";
   const Outcome other = lockstep("train --resume " + at("run") + " --model lenet5");
   EXPECT_EQ(other.status, 2);
   EXPECT_THAT(other.err, HasSubstr("can't go on with \"lenet5\""));
@@ -165,10 +175,27 @@ TEST_F(Train, AKilledWorkerIsNamedAndTheRunSaysSo) {
   for (int r = 0; r < 3; ++r) EXPECT_FALSE(last_sample("run", r).empty()) << r;
 }
 
+TEST_F(Train, ARunWithoutAResultFails) {
+  // Nothing is wrong with that name but its length, once it is written under a temporary one.
+  const Outcome outcome = train("-n 2 --strategy asp --profile-out " + at(std::string(250, 'p')) +
+                                " --out " + at("run"));
+  EXPECT_EQ(outcome.status, 1);
+  const auto run = read(at("run/run.json"));
+  EXPECT_EQ(run["status"], "failed");
+  EXPECT_THAT(run["reason"].get<std::string>(),
+              AllOf(HasSubstr("no rank wrote the run's result: rank 0"), HasSubstr("ppp")));
+}
+
 TEST_F(Train, ALossThatIsNoNumberIsToldAllTheSame) {
   const Outcome outcome = train("-n 2 --steps 1 --optimizer sgd:lr=1e30 --out " + at("run"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("test loss nan"));
+}
+
+TEST_F(Train, WorkersTalkOverTheInterfaceThatIsAskedFor) {
+  const Outcome outcome = train("-n 2 --transport ucx --iface nowhere0 --out " + at("run"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("nowhere0"));
 }
 
 TEST_F(Train, WhatAKilledWorkerHadIsTrainedByOthers) {

@@ -1,0 +1,165 @@
+#include "cli/training.h"
+
+#include <torch/version.h>
+
+#include "bench/lines.h"
+#include "cli/fetch.h"
+#include "cli/interrupt.h"
+#include "cli/train_worlds.h"
+#include "measure/machine.h"
+#include "strategies/registry.h"
+#include "train/checkpoint.h"
+#include "train/files.h"
+#include "train/torch_learner.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json facts_of(const Experiment& experiment, std::size_t parameters) {
+  Json facts = {{"lockstep", LOCKSTEP_VERSION},
+                {"libtorch", TORCH_VERSION},
+                {"strategy", full_spec(experiment.config.strategy)},
+                {"data", experiment.data.name},
+                {"parameters", parameters},
+                {"steps", experiment.steps},
+                {"threads_per_worker", experiment.threads(this_machine().cores)}};
+  if (!experiment.simulation) return facts;
+  const Simulation& simulation = *experiment.simulation;
+  facts["compute"] = {{"step_seconds", simulation.compute.step_s},
+                      {"measured_here", simulation.measured},
+                      {"jitter", simulation.compute.jitter},
+                      {"numerics", simulation.numerics}};
+  if (simulation.profile) {
+    const std::string profile = to_json(*simulation.profile).dump();
+    facts["compute"]["profile_sha256"] = checksum({profile.data(), profile.size()});
+  }
+  return facts;
+}
+
+Json summary_of(const Json& run) {
+  if (run["result"].is_object()) return run["result"];
+  return {{"schema_version", 1}, {"status", run["status"]}, {"reason", run.value("reason", "")}};
+}
+
+// All that are left have ended well, but whoever kept the records was lost before it was done.
+int no_result(const RunFolder& folder, const std::string& verdict) {
+  const std::string reason =
+      "no rank wrote the run's result" + (verdict.empty() ? "" : ": " + verdict);
+  fmt::print(stderr, "lockstep: {}\n", reason);
+  folder.write_failure("failed", reason);
+  return 1;
+}
+
+}  // namespace
+
+void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFolder& folder) {
+  if (!config.profile_out.empty())
+    write_whole(config.profile_out, to_json(outcome.profile).dump(1) + "\n");
+  folder.write_result(summary(config, outcome.result));
+}
+
+Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<Start> start)
+    : hosts_(flags.hosts()),
+      start_(std::move(start)),
+      experiment_(std::move(config), fetch_mnist),
+      view_(flags.json() ? stderr : stdout,
+            experiment_.config.steps ? 0 : experiment_.config.epochs, flags.tells()) {
+  // What was opened, and not what was asked for, is what workers and a resumed run open again.
+  experiment_.config.data = experiment_.data.spec;
+  parameters_ = experiment_.hollow() ? experiment_.hollow_parameters
+                                     : parameter_count(*network_for(experiment_));
+}
+
+void Training::announce() {
+  for (const std::string& notice : experiment_.notices()) view_.notice(notice);
+  if (experiment_.simulation && experiment_.simulation->measured) measure_step();
+}
+
+Json Training::plan() const {
+  return {{"config", to_json(experiment_.config)}, {"facts", facts_of(experiment_, parameters_)}};
+}
+
+int Training::run(bool json) {
+  const RunFolder folder(experiment_.config.out);
+  const bool processes =
+      !start_ && !experiment_.simulation && experiment_.config.transport != "loopback";
+  std::string verdict;
+  int status = processes ? launch(folder, verdict) : here(folder);
+  if (!keeps_records()) return status;
+  if (status == 0 && !folder.read()["result"].is_object()) status = no_result(folder, verdict);
+  const Json run = folder.read();
+  if (status == 0) view_.summary(run["result"], folder.path());
+  if (json) fmt::print("{}\n", summary_of(run).dump());
+  return status;
+}
+
+void Training::measure_step() {
+  experiment_.simulation->compute.step_s = measured_step_s(experiment_);
+  view_.notice(fmt::format("a step takes {:.1f} ms here; say step={:.1f}ms to repeat this run",
+                           1e3 * experiment_.simulation->compute.step_s,
+                           1e3 * experiment_.simulation->compute.step_s));
+}
+
+// Of several processes that another launcher started, one does.
+bool Training::keeps_records() const { return !start_ || start_->rank == 0; }
+
+void Training::make_folder() const {
+  RunFolder::create(experiment_.config, facts_of(experiment_, parameters_));
+}
+
+int Training::launch(const RunFolder& folder, std::string& verdict) {
+  const int threads = experiment_.threads(this_machine().cores);
+  bool made = false;
+  int status = 0;
+  try {
+    status = train_launched(
+        experiment_.config, hosts_, threads, view_, [&] { make_folder(), made = true; }, verdict);
+  } catch (const std::exception& e) {
+    if (made) folder.write_failure("failed", e.what());
+    throw;
+  }
+  if (status == 0) return 0;
+  const bool told = status == 130 || status == 143 || status == 129;
+  const std::string newest = newest_checkpoint(folder.path());
+  if (!newest.empty()) {
+    verdict += fmt::format("; the newest checkpoint is {}", newest);
+    view_.notice(fmt::format("go on with: lockstep train --resume {}", newest));
+  }
+  folder.write_failure(told ? "stopped" : "failed", verdict);
+  return status;
+}
+
+int Training::here(const RunFolder& folder) {
+  if (keeps_records()) make_folder();
+  const Interrupt interrupt;
+  WorkerOptions options;
+  options.watcher = &view_;
+  options.folder = &folder;
+  options.stopped = [&] { return interrupt.requested(); };
+  try {
+    run_ranks(options);
+    return 0;
+  } catch (const Stopped&) {
+    if (keeps_records()) folder.write_failure("stopped", "stopped by a signal");
+    throw bench::Interrupted();
+  } catch (const std::exception& e) {
+    if (keeps_records()) folder.write_failure("failed", e.what());
+    throw;
+  }
+}
+
+void Training::run_ranks(const WorkerOptions& options) const {
+  const auto keeps = [&](const WorkerOutcome& outcome, const RunFolder& folder) {
+    keep(experiment_.config, outcome, folder);
+  };
+  if (start_)
+    train_as_rank(*start_, experiment_, options, keeps);
+  else
+    keeps(experiment_.simulation ? train_simulated(experiment_, options)
+                                 : train_in_threads(experiment_, options),
+          *options.folder);
+}
+
+}  // namespace lockstep

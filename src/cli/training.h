@@ -1,0 +1,45 @@
+// One run of `lockstep train`, from its configuration to its summary.
+#pragma once
+
+#include <optional>
+
+#include "cli/train_flags.h"
+#include "cli/train_view.h"
+#include "cluster/start.h"
+#include "train/worker.h"
+
+namespace lockstep {
+
+class Training {
+ public:
+  // `start`: another launcher started this process. UsageError for data or a model that can't be
+  // opened.
+  Training(TrainConfig, const TrainFlags&, std::optional<Start> start);
+
+  // Says what is to be known before it starts.
+  void announce();
+  // What would run.
+  nlohmann::ordered_json plan() const;
+  // The exit status.
+  int run(bool json);
+
+ private:
+  void measure_step();
+  bool keeps_records() const;
+  void make_folder() const;
+  int launch(const RunFolder&, std::string& verdict);
+  int here(const RunFolder&);
+  void run_ranks(const WorkerOptions&) const;
+
+  const HostFlags hosts_;
+  std::optional<Start> start_;
+  Experiment experiment_;
+  TrainView view_;
+  std::size_t parameters_ = 0;
+};
+
+// What came of a run, to its folder and to the profile that it was asked for. The result comes
+// last: a run that has one has all that was asked of it.
+void keep(const TrainConfig&, const WorkerOutcome&, const RunFolder&);
+
+}  // namespace lockstep
