@@ -78,6 +78,11 @@ TrainConfig TrainCommand::configured(const std::optional<Start>& start) const {
         fmt::format("another launcher started this process as rank {} of {}: leave "
                     "--cluster out, it starts processes of its own",
                     start->rank, start->size));
+  if (start && config.transport == "loopback")
+    throw UsageError(
+        fmt::format("another launcher started this process as rank {} of {}: --transport loopback "
+                    "has all ranks in one process; use auto, shm or ucx",
+                    start->rank, start->size));
   if (cluster_kind(config.cluster) == "netns" && !flags_.hosts().iface.empty())
     throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
   if (!config.profile_out.empty() && (!start || start->rank == 0))
@@ -92,6 +97,7 @@ int TrainCommand::run() const {
     throw UsageError(
         "--join joins ranks that another launcher started: set RANK and WORLD_SIZE for each");
   TrainConfig config = configured(start);
+  if (start && config.transport != "auto") start->transport = config.transport;
   Training training(std::move(config), flags_, start);
   training.announce();
   if (!flags_.dry_run()) return training.run(flags_.json());

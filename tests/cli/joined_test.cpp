@@ -1,10 +1,13 @@
 // Ranks that another launcher starts: each process finds its rank in the environment.
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <future>
 
 #include "cli/outcome.h"
@@ -12,6 +15,7 @@
 namespace lockstep {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -43,7 +47,18 @@ class Joined : public ::testing::Test {
           "RANK=" + std::to_string(rank) + " WORLD_SIZE=2");
     });
   }
+  // The same of `train`, one of `size` and in our folder.
+  std::future<Outcome> train(int rank, int size, const std::string& flags) {
+    return std::async(std::launch::async, [=, this] {
+      return lockstep(
+          "train --model mlp:width=16,depth=1 --data digits:samples=40,test_samples=10 "
+          "--batch 10 --epochs 1 --json --key-file " +
+              train_key_ + (rank == 0 ? " --listen " : " --join ") + address_ + " " + flags,
+          fmt::format("cd {} && RANK={} WORLD_SIZE={}", folder_.path(), rank, size));
+    });
+  }
   const bench::PrivateFolder folder_{::testing::TempDir()};
+  const std::string train_key_ = key_file("train-key", 't');
   const std::string address_ = "127.0.0.1:" + std::to_string(free_port());
 };
 
@@ -70,6 +85,34 @@ TEST_F(Joined, AWrongKeyIsRefused) {
   const Outcome right = rank(1, " --join " + address_, key_file("right", 'r')).get();
   EXPECT_EQ(right.status, 0) << right.err;
   EXPECT_EQ(zero.get().status, 0);
+}
+
+TEST_F(Joined, ARunIsKeptWhereRankZeroSays) {
+  const std::string flags = "--strategy epoch-average:exchange=files";
+  const std::string runs = folder_.path() + "/runs";
+  auto zero = train(0, 3, flags);
+  // The others start when its folder is there, and would choose another name.
+  while (!fs::exists(runs) || fs::is_empty(runs)) poll(nullptr, 0, 5);
+  auto one = train(1, 3, flags), manager = train(2, 3, flags);
+  const Outcome spoke = zero.get();
+  EXPECT_EQ(spoke.status, 0) << spoke.err;
+  EXPECT_EQ(one.get().status, 0);
+  EXPECT_EQ(manager.get().status, 0);
+  EXPECT_EQ(spoke.json().at(0).at("status"), "done") << "the manager had written it by then";
+  EXPECT_EQ(std::distance(fs::directory_iterator(runs), {}), 1);
+}
+
+TEST_F(Joined, TheTransportThatIsAskedForIsUsed) {
+  const std::string flags = "--collective shared --transport ";
+  for (const std::string transport : {"shm", "ucx"}) {
+    auto zero = train(0, 2, flags + transport), one = train(1, 2, flags + transport);
+    // Over ucx nobody sees another's memory.
+    EXPECT_EQ(zero.get().status, transport == "ucx" ? 2 : 0) << transport;
+    one.get();
+  }
+  const Outcome threads = train(0, 2, "--transport loopback").get();
+  EXPECT_EQ(threads.status, 2);
+  EXPECT_THAT(threads.err, HasSubstr("use auto, shm or ucx"));
 }
 
 TEST_F(Joined, WhatTheLauncherDecidesIsNotOurs) {
