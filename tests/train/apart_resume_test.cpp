@@ -49,8 +49,8 @@ TEST_P(ApartResumed, HasAllItHad) {
   const std::string whole = simulated(config_, options);
   EXPECT_THAT(whole, HasSubstr(" 15:"));
   for (const int step : {10, 15}) {
-    // There the first averages begin with the step itself, so who leaves the checkpoint first
-    // counts.
+    // Its passive workers answer at once in a resumed run, but after a checkpoint only once they
+    // have taken a step: so others are averaged with.
     if (step == 10 && GetParam() == "ad-psgd") continue;
     config_.resume = folder.checkpoint(step);
     EXPECT_EQ(simulated(config_), whole) << "from step " << step;
