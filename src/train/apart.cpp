@@ -38,11 +38,12 @@ WorkerOutcome run_apart(Session& session) {
     // Half of a run can't be resumed: who is lost has no part in the checkpoint.
     if (end > step && session.checkpoint_due(end) && session.lost().empty()) {
       session.together();
+    if (works && end == session.experiment.steps && !session.log().has_scored(end))
+      snapshots.score_last();
       session.save(end);
     }
     step = end;
   } while (step < session.experiment.steps);
-  if (works) snapshots.score_last();
   session.together();
   return session.finish();
 }

@@ -10,10 +10,6 @@
 namespace lockstep {
 namespace {
 
-std::span<float> floats(Values values) {
-  return {reinterpret_cast<float*>(values.bytes().data), values.count()};
-}
-
 // While it lives, the learner's weights and statistics are the model's. Peers may map the memory,
 // but nobody reads it between steps.
 class AsModel {

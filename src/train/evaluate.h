@@ -8,6 +8,11 @@
 
 namespace lockstep {
 
+// REQUIRES: fp32.
+inline std::span<float> floats(Values values) {
+  return {reinterpret_cast<float*>(values.bytes().data), values.count()};
+}
+
 // A network as it can be evaluated.
 struct Model {
   std::vector<float> weights;

@@ -30,6 +30,10 @@ class ProgressLog {
   static Score score_from(const std::vector<double>& totals, std::uint64_t taken, bool ends_epoch,
                           double training_s);
   void scored(const Score& score) { scores_.push_back(score); }
+  // The last of them, also of the run that this one resumes.
+  bool has_scored(std::uint64_t steps) const {
+    return !scores_.empty() && scores_.back().steps == steps;
+  }
   void epoch_ended(double training_s);
   void complete(TrainResult&) const;
 

@@ -10,10 +10,6 @@ namespace {
 
 constexpr Tag kTold{Purpose::evaluation, 0x10b}, kWeights{Purpose::evaluation, 0x10c};
 
-std::span<const float> floats(Values values) {
-  return {reinterpret_cast<const float*>(values.bytes().data), values.count()};
-}
-
 }  // namespace
 
 bool Snapshots::sets_pace() const {
@@ -28,7 +24,7 @@ void Snapshots::stepped(std::uint64_t taken) {
   if (!sets_pace()) return take_told();
   // The last of all is scored when everybody is done.
   if (!session_.score_due(taken) || taken == session_.experiment.steps) return;
-  const Kept& kept = kept_[taken] = kept_now(taken, true);
+  const Kept& kept = kept_[taken] = counted(taken, true);
   tell({taken, kept.elsewhere ? 1u : 0u});
 }
 
@@ -47,12 +43,12 @@ void Snapshots::take_told() {
   while (const auto told = peers.probe(kAnyRank, kTold)) {
     Told it{};
     peers.wait(peers.recv(told->from, kTold, bytes_of(it)));
-    kept_[it.steps] = kept_now(it.steps, false);
+    kept_[it.steps] = counted(it.steps, false);
     kept_[it.steps].elsewhere = it.elsewhere != 0;
   }
 }
 
-Snapshots::Kept Snapshots::kept_now(std::uint64_t steps, bool with_model) {
+Snapshots::Kept Snapshots::copied(std::uint64_t steps, bool with_model) {
   Strategy& strategy = session_.strategy();
   const std::span<const float> weights = floats(session_.replica().weights());
   Kept kept;
@@ -66,6 +62,11 @@ Snapshots::Kept Snapshots::kept_now(std::uint64_t steps, bool with_model) {
     kept.elsewhere = strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32));
     if (!kept.elsewhere) kept.model.clear();
   }
+  return kept;
+}
+
+Snapshots::Kept Snapshots::counted(std::uint64_t steps, bool with_model) {
+  Kept kept = copied(steps, with_model);
   const Traffic moved = session_.moved().exchanged();
   // What servers send is what workers receive of them; they have no steps at which to be asked.
   const bool servers = session_.crew().servers > 0;
@@ -119,7 +120,7 @@ void Snapshots::score_kept() {
   for (const std::uint64_t at : nlohmann::json::parse(due)) {
     const auto found = kept_.find(at);
     // Who was not told in time had taken all its steps by then.
-    Kept kept = found != kept_.end() ? std::move(found->second) : kept_now(at, false);
+    Kept kept = found != kept_.end() ? std::move(found->second) : counted(at, false);
     score(kept);
   }
   kept_.clear();
@@ -127,11 +128,11 @@ void Snapshots::score_kept() {
 
 void Snapshots::score_last() {
   if (session_.experiment.hollow()) return;
-  score(kept_now(session_.experiment.steps, session_.workers().rank() == 0));
+  score(counted(session_.experiment.steps, session_.workers().rank() == 0));
 }
 
 Model Snapshots::last_model() {
-  Kept kept = kept_now(session_.experiment.steps, session_.workers().rank() == 0);
+  Kept kept = copied(session_.experiment.steps, session_.workers().rank() == 0);
   std::vector<double> central{kept.model.empty() ? 0.0 : 1.0};
   sum_over_ranks(session_.workers(), central);
   return mean_of(kept, central[0] > 0);

@@ -44,7 +44,9 @@ class Snapshots {
   bool sets_pace() const;
   void tell(Told);
   void take_told();
-  Kept kept_now(std::uint64_t steps, bool with_model);
+  Kept copied(std::uint64_t steps, bool with_model);
+  // With the loss and bytes, which are counted since the last call.
+  Kept counted(std::uint64_t steps, bool with_model);
   Model mean_of(const Kept&, bool central);
   void score(const Kept&);
 
