@@ -186,4 +186,9 @@ void WorkerMail::hand_in(std::uint64_t round, int task, const Projection& proof,
     wait(peers_.send(manager_, part.tag, part.bytes));
 }
 
+void WorkerMail::leave() {
+  const RoundNote note{RoundNote::Kind::leaves, 0, 0, {}};
+  wait(peers_.send(manager_, kNotes, {&note, sizeof note}));
+}
+
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 //   worker:  wants(round, task)    → manager: granted, then the model; or refused: round is over
 //   worker:  hands_in(round, task) → then its model, if models travel by message
 //   manager: word                  → a worker that had nothing to do looks again
+//   worker:  leaves                → it has heard that all is over, and asks no more
 #pragma once
 
 #include <deque>
@@ -19,7 +20,8 @@
 namespace lockstep {
 
 struct RoundNote {
-  enum class Kind : std::uint32_t { wants, hands_in, granted, refused } kind = Kind::wants;
+  enum class Kind : std::uint32_t { wants, hands_in, granted, refused, leaves };
+  Kind kind = Kind::wants;
   std::int32_t task = 0;
   std::uint64_t round = 0;
   Projection proof;  // of the weights that come or go with it, for the audit
@@ -115,6 +117,7 @@ class WorkerMail {
   // `model`: unless it travels otherwise.
   void hand_in(std::uint64_t round, int task, const Projection&,
                const std::optional<RoundModel>& model);
+  void leave();
 
  private:
   void wait(Request request);

@@ -8,10 +8,6 @@ namespace {
 // A task's time is up when it is, not a rounding error before.
 constexpr double kLeastWaitSeconds = 1e-3;
 
-std::span<const float> floats(Values values) {
-  return {reinterpret_cast<const float*>(values.bytes().data), values.count()};
-}
-
 // The mean squared distance of results from what was made of them.
 double spread(Values model, const std::vector<RoundResult>& results) {
   double sum = 0;
@@ -74,6 +70,25 @@ void RoundManager::run() {
   }
   board_->close();
   tell_all({rounds, now() - ended_, 1});
+  see_off();
+}
+
+void RoundManager::see_off() {
+  std::vector<bool> left(session_.crew().workers);
+  const auto all_left = [&] {
+    for (int w = 0; w < std::ssize(left); ++w)
+      if (mail_.has(w) && !left[w]) return false;
+    return true;
+  };
+  while (!all_left()) {
+    session_.check_stopped();
+    const auto event = mail_.next({now() + session_.rank().peers.patience_seconds()});
+    if (!event || event->kind != ManagerMail::Event::Kind::note) continue;
+    if (event->note.kind == RoundNote::Kind::leaves)
+      left[event->worker] = true;
+    else
+      answer(event->worker, event->note, session_.experiment.config.epochs);
+  }
 }
 
 // The shards of the split, each in the order and batches that its worker would read it.

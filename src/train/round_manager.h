@@ -44,6 +44,8 @@ class RoundManager {
   void log(int epoch, const std::vector<RoundResult>&);
   void score(int epoch, const std::vector<RoundResult>&);
   void tell_all(const RoundWord&);
+  // Until all have left: who took a task when there were some yet waits for an answer.
+  void see_off();
   RoundModel view();
   double now() const { return session_.rank().clock.now(); }
 

@@ -23,7 +23,7 @@ class RoundWorker {
     for (;;) {
       session_.check_stopped();
       const TaskOffer offer = board_->take();
-      if (offer.kind == TaskOffer::Kind::over) return;
+      if (offer.kind == TaskOffer::Kind::over) return mail_.leave();
       if (offer.kind == TaskOffer::Kind::task)
         work(offer.task);
       else

@@ -97,7 +97,7 @@ TEST(RoundsWithLosses, AManagerThatDiesAtTheEndLeavesNoResult) {
   // So long a latency that one of these deaths falls into the last meeting.
   config.cluster = "sim:step=1ms,latency=100ms";
   std::set<std::string> said;
-  for (double at_s = 1; at_s < 3; at_s += 0.1)
+  for (double at_s = 1; at_s < 4; at_s += 0.1)
     said.insert(in_a_process([&] {
       try {
         const TrainResult result = with_deaths(config, {{2, at_s}});
@@ -143,6 +143,22 @@ TEST(RoundsWithLosses, WhoIsStalledIsGivenUpAndItsResultComesTooLate) {
   EXPECT_NEAR(weights[0].get<double>() + weights[2].get<double>(), 2, 1e-12);
   EXPECT_EQ(weights[1].get<double>(), 0) << "too late";
   EXPECT_GT(result.ranks[1]["samples"].get<int>(), 0) << "and yet it worked";
+}
+
+// Wherever it stalls; also where it has taken a task and not yet asked for the model.
+TEST(RoundsWithLosses, WhoIsStalledInTheLastRoundHoldsNobodyUp) {
+  TrainConfig config = rounds_config(2, "give_up=0.3");
+  config.epochs = 1;
+  config.cluster = "sim:step=10ms";
+  for (int after = 1; after <= 30; ++after) {
+    config.faults = {fmt::format("stall:rank=1,after={},seconds=2s", after)};
+    EXPECT_EQ(in_a_process([&] {
+                const TrainResult result = train_in("simulated", config).result;
+                return fmt::format("{} samples, {} lost", result.samples, result.lost.size());
+              }),
+              "400 samples, 0 lost")
+        << after;
+  }
 }
 
 TEST(RoundsWithLosses, WhoIsStalledIsDroppedWhenToldTo) {

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "cluster/shared_tasks.h"
+#include "train/conditions.h"
 #include "train/worker.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
@@ -47,7 +48,9 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   const double call_s = world == "simulated" ? 2 * experiment.simulation->cluster.latency_s : 0;
   options.tasks = [&](Rank& rank) { return std::make_unique<SharedTasks>(tasks, rank, call_s); };
   const Body body = [&](Rank& rank) {
-    WorkerOutcome mine = train(rank, experiment, options);
+    Conditioned conditioned(rank, conditions_from(config),
+                            [&](double seconds) { rank.clock.charge(seconds); });
+    WorkerOutcome mine = train(conditioned.rank(), experiment, options);
     if (mine.leads) outcome = std::move(mine);
   };
   FabricOptions fabric;
