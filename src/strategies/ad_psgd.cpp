@@ -33,14 +33,18 @@ class AdPsgd final : public Strategy {
 
   void begin(Replica& replica) override {
     exchange_ = std::make_shared<AdPsgdExchange>(crew_.rank, replica.weights(), proof_);
-    if (!is_active()) start_answering();
+  }
+
+  void go() override {
+    if (is_active()) return;
+    job_ = post([actives = workers(0)](AdPsgdExchange& exchange, Transport& lane) {
+      exchange.answer(lane, actives);
+    });
   }
 
   void update(Replica& replica, const Step& step) override {
     if (is_active()) finish_exchange();
     if (exchange_->failed()) crew_.rank.background.wait(job_);
-    // After a rest: not before all have met, and saved what they have.
-    if (!is_active() && job_ == 0) start_answering();
     take_step(replica, step);
     if (is_active()) start_exchange();
   }
@@ -52,17 +56,18 @@ class AdPsgd final : public Strategy {
         exchange.say_rest(lane, passives);
       });
     }
-    if (job_ != 0) crew_.rank.background.wait(job_);
+    crew_.rank.background.wait(job_);
     job_ = 0;
     meet_while_they_live(crew_.rank.peers, kRests, crew_.workers);
     const std::lock_guard hold(crew_.rank.lock);
     copy(replica.weights().bytes(), exchange_->x().bytes());
-    contributions_ = exchange_->contributions();
+    take_figures();
   }
 
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
   double waited_s() const override { return waited_s_; }
+  double hidden_s() const override { return exchanging_s_ - waited_s_; }
 
   std::vector<Kept> memories() override {
     if (!exchange_) return {};
@@ -89,7 +94,11 @@ class AdPsgd final : public Strategy {
     add_scaled(x, 1, snapshot);
     copy(snapshot.bytes(), x.bytes());
     exchange_->stepped();
+    take_figures();
+  }
+  void take_figures() {
     contributions_ = exchange_->contributions();
+    exchanging_s_ = exchange_->exchanging_s();
   }
 
   void start_exchange() {
@@ -98,11 +107,6 @@ class AdPsgd final : public Strategy {
     const int passive = living[random_.below(living.size())];
     job_ = post(
         [passive](AdPsgdExchange& exchange, Transport& lane) { exchange.meet(lane, passive); });
-  }
-  void start_answering() {
-    job_ = post([actives = workers(0)](AdPsgdExchange& exchange, Transport& lane) {
-      exchange.answer(lane, actives);
-    });
   }
   void finish_exchange() {
     if (job_ == 0) return;
@@ -131,7 +135,7 @@ class AdPsgd final : public Strategy {
   Rng random_;
   std::shared_ptr<AdPsgdExchange> exchange_;
   std::uint64_t job_ = 0;  // the one that runs; 0: none
-  double waited_s_ = 0;
+  double waited_s_ = 0, exchanging_s_ = 0;
 };
 
 }  // namespace

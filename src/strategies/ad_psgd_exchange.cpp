@@ -73,7 +73,8 @@ std::list<Ear>::iterator next(Transport& lane, std::list<Ear>& ears,
 }  // namespace
 
 AdPsgdExchange::AdPsgdExchange(const Rank& rank, Values weights, const MixAudit& proof)
-    : lock_(rank.lock),
+    : clock_(rank.clock),
+      lock_(rank.lock),
       proof_(proof),
       x_(weights, weights.count()),
       gone_(rank.size()),
@@ -102,6 +103,7 @@ void AdPsgdExchange::lose(int peer) {
 
 // x_i += (b - a)/2, where a was x_i when the exchange began: a step taken since stays whole.
 void AdPsgdExchange::meet(Transport& lane, int passive) {
+  const double start = clock_.now();
   const Values x = x_.values(), a = a_.values(), b = b_.values();
   std::uint64_t steps = 0;
   {
@@ -125,10 +127,12 @@ void AdPsgdExchange::meet(Transport& lane, int passive) {
   add_scaled(x, 0.5, b);
   proof_.expect("weights", x, {{1, before}, {0.5, theirs.proof}, {-0.5, mine.proof}});
   contributions_.add(passive, 0.5, steps_ - steps);
+  exchanging_s_ += clock_.now() - start;
 }
 
 // x_j += (a - b)/2, where b is x_j as it is now: the same difference as at the active worker.
 void AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs) {
+  const double start = clock_.now();
   const Values x = x_.values(), a = a_.values(), b = b_.values();
   Open(lane, lane.recv(active, kActive.with_format(a.format()), a.bytes())).wait();
   Note mine{1};
@@ -145,6 +149,8 @@ void AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs
   Open sent(lane, lane.send(active, kPassive.with_format(b.format()), b.bytes()));
   said.wait();
   sent.wait();
+  const std::lock_guard hold(lock_);
+  exchanging_s_ += clock_.now() - start;
 }
 
 void AdPsgdExchange::say_rest(Transport& lane, const std::vector<int>& passives) {

@@ -32,6 +32,7 @@ class AdPsgdExchange {
   Values x() const { return x_.values(); }
   void stepped() { ++steps_; }
   const Contributions& contributions() const { return contributions_; }
+  double exchanging_s() const { return exchanging_s_; }  // so far
   bool is_gone(int peer) const { return gone_[peer]; }
 
   // And which need not hold it: whether answer() has thrown;
@@ -46,12 +47,14 @@ class AdPsgdExchange {
   void answer_all(Transport& lane, const std::vector<int>& actives);
   void reply(Transport& lane, int active, const Projection& theirs);
 
+  Clock& clock_;
   Lock& lock_;
   const MixAudit proof_;
   // Under the lock:
   Scratch x_;
   std::uint64_t steps_ = 0;  // this worker's own
   Contributions contributions_;
+  double exchanging_s_ = 0;
   std::vector<bool> gone_;
   // The job's own, in the names of the rule: a is the active worker's, b the passive one's.
   Scratch a_, b_;

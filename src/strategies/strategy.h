@@ -119,6 +119,9 @@ class Strategy {
 
   // Of strategies whose ranks go apart (see Pace), on workers; none is collective but rest().
   //
+  // Before a worker's first step, at first and after each rest: all have met since, and have saved
+  // what they had.
+  virtual void go() {}
   // After a worker's last step before all ranks meet. Returns when nothing of this rank's is under
   // way and all workers rest or are gone: others may still need its answers. Then replicas hold
   // what the run goes on with, and fetch_model() what it has come to.
@@ -130,6 +133,8 @@ class Strategy {
   virtual bool fetch_model(Values) { return false; }
   // Seconds of update() or serve() in which this rank only waited for others, so far.
   virtual double waited_s() const { return 0; }
+  // Seconds in which exchanges went on beside the computation, so far.
+  virtual double hidden_s() const { return 0; }
 
   // What was mixed into the numbers that this rank holds, so far.
   const Contributions& contributions() const { return contributions_; }

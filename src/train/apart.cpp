@@ -23,7 +23,10 @@ WorkerOutcome run_apart(Session& session) {
   // Once at least: what the run has come to is asked of servers when all rest.
   do {
     const std::uint64_t end = next_meeting(session, step);
-    if (!works) session.serve(step, end);
+    if (works)
+      session.strategy().go();
+    else
+      session.serve(step, end);
     for (std::uint64_t s = step; works && s < end; ++s) {
       session.check_stopped();
       session.take(s);
@@ -35,11 +38,11 @@ WorkerOutcome run_apart(Session& session) {
     if (works && end == session.experiment.steps && !session.experiment.hollow())
       session.write(snapshots.last_model());
     if (works) snapshots.score_kept();
+    if (works && end == session.experiment.steps && !session.log().has_scored(end))
+      snapshots.score_last();
     // Half of a run can't be resumed: who is lost has no part in the checkpoint.
     if (end > step && session.checkpoint_due(end) && session.lost().empty()) {
       session.together();
-    if (works && end == session.experiment.steps && !session.log().has_scored(end))
-      snapshots.score_last();
       session.save(end);
     }
     step = end;

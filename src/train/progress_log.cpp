@@ -83,7 +83,8 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
       {"seconds_by_epoch", seconds_by_epoch_},
       {"epoch_start_s", epoch_start_s_},
       {"training_s", clock.training_s()},
-      {"spent", {spent.compute_s, spent.communicate_s, spent.wait_s, spent.variance_s2}},
+      {"spent",
+       {spent.compute_s, spent.communicate_s, spent.wait_s, spent.variance_s2, spent.hidden_s}},
       {"luck", saved.luck},
       {"strategy", saved.strategy},
       {"exchanged", json_of(saved.exchanged)},
@@ -108,7 +109,7 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
   epoch_start_s_ = json.at("epoch_start_s");
   training_s_ = training_before_s_ = json.at("training_s");
   const auto spent = json.at("spent").get<std::vector<double>>();
-  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2), spent.at(3)});
+  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2), spent.at(3), spent.at(4)});
   return {json.at("luck"),
           json.at("strategy"),
           traffic_from(json.at("exchanged")),

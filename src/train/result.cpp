@@ -53,7 +53,7 @@ Json to_json(const RankReport& r) {
           {"disk_written_bytes", used(&Usage::disk_written_bytes)},
           {"compute_seconds", r.spent.compute_s},
           {"communicate_seconds", r.spent.communicate_s},
-          {"hidden_seconds", 0.0},
+          {"hidden_seconds", r.spent.hidden_s},
           {"wait_seconds", r.spent.wait_s},
           {"mass", r.mass ? Json(*r.mass) : Json(nullptr)},
           {"contributions",

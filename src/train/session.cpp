@@ -116,9 +116,10 @@ double Session::take(const Step& step, std::uint64_t taken,
         rank_.rank(), static_cast<double>(samples) / full, luck_));
   }
   clock_.ready();
-  const double waited_s = strategy_->waited_s();
+  const double waited_s = strategy_->waited_s(), hidden_s = strategy_->hidden_s();
   strategy_->update(replica_, step);
   clock_.waited(strategy_->waited_s() - waited_s);
+  clock_.hidden(strategy_->hidden_s() - hidden_s);
   clock_.end();
   log_.stepped(step, samples, clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());
@@ -164,9 +165,7 @@ void Session::score(std::uint64_t taken) {
   const double start = rank_.clock.now();
   if (crew_.works() && !experiment.hollow()) {
     const Model model = model_of(workers(), *strategy_, *learner_);
-    const Values own = replica_.weights();
-    evaluate(workers(), *learner_, experiment, model,
-             {reinterpret_cast<const float*>(own.bytes().data), own.count()}, score);
+    evaluate(workers(), *learner_, experiment, model, floats(replica_.weights()), score);
   }
   recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);
   keep(score);

@@ -23,6 +23,7 @@ Spent& Spent::operator+=(const Spent& other) {
   compute_s += other.compute_s;
   communicate_s += other.communicate_s;
   wait_s += other.wait_s;
+  hidden_s += other.hidden_s;
   variance_s2 += other.variance_s2;
   return *this;
 }

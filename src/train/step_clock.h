@@ -18,6 +18,7 @@ struct Spent {
   double compute_s = 0, communicate_s = 0, wait_s = 0;
   // How unlike the workers' compute times are: their variance within a step, summed over steps.
   double variance_s2 = 0;
+  double hidden_s = 0;  // communication beside the computation: no part of the total
   double total_s() const { return compute_s + communicate_s + wait_s; }
   Spent& operator+=(const Spent&);
 };
@@ -48,6 +49,7 @@ class StepClock {
   // Of the step that goes on, so long this rank only waited: for ranks that go apart, which can't
   // see it from each other's stamps.
   void waited(double seconds) { now_.wait_s += seconds; }
+  void hidden(double seconds) { spent_.hidden_s += seconds; }
   double last_optimiser_s() const { return now_.optimiser_s; }  // of the step that ended last
   // A time of this rank's clock on rank 0's.
   double at_first(double time_s) const { return time_s - ahead_s_; }

@@ -37,12 +37,15 @@ Sums run_from_apart(const World& world, int m, int steps, bool audit) {
               for (int i = 0; i < n; ++i)
                 replica.weight_span()[i] = static_cast<float>(rank.rank() * i);
               strategy->begin(replica);
+              strategy->go();
               const auto samples = even_samples(m);
               for (int t = 0; t < steps; ++t) {
                 rank.clock.charge(0.1 + 0.013 * rank.rank());
                 std::ranges::fill(replica.gradient_span(), 0.f);
                 strategy->update(replica, {static_cast<std::uint64_t>(t), 0, samples});
-                if (2 * t == steps) strategy->rest(replica);  // and on they go
+                if (2 * t != steps) continue;
+                strategy->rest(replica);
+                strategy->go();
               }
               strategy->rest(replica);
               rested[rank.rank()] = copy_of(replica.weight_span());
@@ -256,6 +259,25 @@ TEST(AdPsgdInSimulation, TwoWorkersMeetInTheMiddle) {
     EXPECT_EQ(outcome[0].rested[i], static_cast<float>(i % 7));
     EXPECT_EQ(outcome[1].rested[i], static_cast<float>(i % 7));
   }
+}
+
+TEST(AdPsgdInSimulation, ExchangesAreHiddenBehindTheComputation) {
+  constexpr double kShort = 4e-4;
+  const auto nth = [](std::uint64_t n) {
+    ApartTraining t = of(2);
+    t.count = 1'000'000;
+    t.memory = Memory::hollow;
+    t.step_s = std::vector<double>(2, n == 0 ? 0.1 : kShort);
+    return t;
+  };
+  const auto outcomes = simulate(2, 2, nth);
+  // Who asks waits for the last, at rest.
+  const double one = outcomes[0][1].hidden_s / 20;
+  EXPECT_NEAR(one, 2 * 4e6 / SimulatedCluster().local_bandwidth_bytes_per_s, 1e-5);
+  EXPECT_NEAR(outcomes[0][0].hidden_s, 19 * one, 1e-4);
+  EXPECT_NEAR(outcomes[0][0].waited_s, one, 1e-5);
+  EXPECT_NEAR(outcomes[1][0].hidden_s, 19 * kShort, 1e-4);
+  EXPECT_NEAR(outcomes[1][0].waited_s, 19 * (one - kShort) + one, 1e-4);
 }
 
 TEST(AdPsgdInSimulation, HollowWeightsTakeTheSameTime) {

@@ -21,6 +21,7 @@ struct ApartTraining {
   int leaves = -1;                   // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
   std::function<void(int w, int t, std::span<const float> weights, std::span<float> out)> gradient;
+  std::function<void(int w)> stepped;  // after each update of worker w
 
   int ranks() const { return workers + servers; }
 };
@@ -34,7 +35,7 @@ struct ApartRecord {
   std::vector<std::uint64_t> updates;  // see ToyReplica
   std::string state;
   Traffic exchanged;  // as gradients and weights, on both lanes
-  double waited_s = 0, trained_s = 0;
+  double waited_s = 0, hidden_s = 0, trained_s = 0;
   bool left = false;
 };
 using ApartOutcome = std::vector<ApartRecord>;
@@ -68,6 +69,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   const int me = rank.rank();
   const double start = rank.clock.now();
   if (crew.works()) {
+    strategy->go();
     for (int t = 0; t < training.steps; ++t) {
       if (t == 5 && me == training.leaves) {
         record.left = true;
@@ -78,6 +80,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
       if (training.memory != Memory::hollow) compute_gradient(training, me, t, replica);
       strategy->update(replica, step_at(t));
       record.after.push_back(copy_of(replica.weight_span()));
+      if (training.stepped) training.stepped(me);
     }
     record.trained_s = rank.clock.now() - start;
     strategy->rest(replica);
@@ -95,6 +98,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   record.updates = replica.updates();
   record.state = strategy->state();
   record.waited_s = strategy->waited_s();
+  record.hidden_s = strategy->hidden_s();
   for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
     for (const Ledger& lane : {ledger, background.ledger()})
       record.exchanged += total_of(lane, purpose);
