@@ -51,8 +51,7 @@ struct Round {
   1: i64 number
   2: i32 count               // of its tasks
   3: list<TaskLine> tasks    // from the one asked for on, as many as fit
-  4: list<i32> dead
-  5: double next_in_s
+  4: double next_in_s
 }
 
 exception Refused {

@@ -47,7 +47,6 @@ RoundState RemoteTasks::look() {
     for (const protocol::TaskLine& line : round.tasks) state.tasks.push_back(state_of(line));
   } while (!round.tasks.empty() && std::ssize(state.tasks) < round.count);
   state.round = static_cast<std::uint64_t>(round.number);
-  state.dead = round.dead;
   state.next_in_s = round.next_in_s;
   return state;
 }

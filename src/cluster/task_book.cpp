@@ -82,7 +82,7 @@ RoundState TaskBook::look(int manager, double now_s) {
   std::lock_guard lock(mutex_);
   manage(manager);
   sweep(now_s);
-  RoundState round{.round = round_, .tasks = {}, .dead = {dead_.begin(), dead_.end()}};
+  RoundState round{.round = round_, .tasks = {}};
   for (const Entry& task : tasks_) {
     round.tasks.push_back(task.state);
     if (rules_.give_up_s > 0 && task.state.kind == Kind::out)

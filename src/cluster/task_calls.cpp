@@ -43,7 +43,6 @@ void ControlHandler::look_at_round(protocol::Round& round, int32_t first) {
     const RoundState state = tasks_.look(rank, wall_now());
     round.number = static_cast<std::int64_t>(state.round);
     round.count = static_cast<int>(state.tasks.size());
-    round.dead = state.dead;
     round.next_in_s = state.next_in_s;
     const std::size_t begin = std::min<std::size_t>(std::max(first, 0), state.tasks.size());
     const std::size_t end = std::min(state.tasks.size(), begin + kLinesAPage);

@@ -51,7 +51,6 @@ struct TaskState {
 struct RoundState {
   std::uint64_t round = 0;
   std::vector<TaskState> tasks;
-  std::vector<int> dead;  // ranks known to be, ascending
   // Seconds until the next task is given up, if nothing happens before.
   double next_in_s = std::numeric_limits<double>::infinity();
 
