@@ -12,6 +12,8 @@ namespace lockstep {
 
 namespace {
 constexpr auto kRosterPause = std::chrono::milliseconds(5);
+constexpr const char* kCoordinatorLost[] = {"the coordinator was lost",
+                                            "the coordinator, which rank 0 served, was lost"};
 
 void throw_if_dead(const protocol::Roster& roster) {
   if (roster.deaths.empty()) return;
@@ -23,7 +25,11 @@ void throw_if_dead(const protocol::Roster& roster) {
 }  // namespace
 
 Membership::Membership(const Start& start, double deadline)
-    : rank_(start.rank), size_(start.size), deadline_(deadline), control_(start, deadline) {}
+    : rank_(start.rank),
+      size_(start.size),
+      served_by_rank_0_(start.launcher_pid == 0),
+      deadline_(deadline),
+      control_(start, deadline) {}
 
 Membership::~Membership() { stop(); }
 
@@ -93,7 +99,7 @@ void Membership::beat(Deaths& deaths) {
       }
     } catch (const Error&) {
       for (int r = 0; r < size_; ++r)
-        if (r != rank_) deaths.report(r, "the coordinator was lost");
+        if (r != rank_) deaths.report(r, kCoordinatorLost[served_by_rank_0_]);
       return;
     }
     lock.lock();

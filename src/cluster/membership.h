@@ -49,6 +49,7 @@ class Membership {
   void stop();
 
   const int rank_, size_;
+  const bool served_by_rank_0_;
   const double deadline_;
   std::mutex calls_;  // the connection is the rank's and the heartbeats', by turns
   ControlClient control_;

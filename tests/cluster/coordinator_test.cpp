@@ -168,7 +168,7 @@ TEST_F(CoordinatorTest, ItsLossIsTheDeathOfEveryPeer) {
   all[1]->watch(deaths);
   coordinator_.reset();
   ASSERT_TRUE(eventually([&] { return deaths.count() == 2; }));
-  EXPECT_EQ(deaths.reason(0), "the coordinator was lost");
+  EXPECT_EQ(deaths.reason(0), "the coordinator, which rank 0 served, was lost");
   EXPECT_EQ(deaths.first(), 0);
   all[1]->leave(0, -1, "");  // no error: there is nobody to tell
 }
