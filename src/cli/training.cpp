@@ -43,15 +43,6 @@ Json summary_of(const Json& run) {
   return {{"schema_version", 1}, {"status", run["status"]}, {"reason", run.value("reason", "")}};
 }
 
-// All that are left have ended well, but whoever kept the records was lost before it was done.
-int no_result(const RunFolder& folder, const std::string& verdict) {
-  const std::string reason =
-      "no rank wrote the run's result" + (verdict.empty() ? "" : ": " + verdict);
-  fmt::print(stderr, "lockstep: {}\n", reason);
-  folder.write_failure("failed", reason);
-  return 1;
-}
-
 }  // namespace
 
 void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFolder& folder) {
@@ -117,18 +108,30 @@ int Training::launch(const RunFolder& folder, std::string& verdict) {
     status = train_launched(
         experiment_.config, hosts_, threads, view_, [&] { make_folder(), made = true; }, verdict);
   } catch (const std::exception& e) {
-    if (made) folder.write_failure("failed", e.what());
+    if (made) write_end(folder, "failed", e.what());
     throw;
   }
-  if (status == 0) return 0;
   const bool told = status == 130 || status == 143 || status == 129;
+  if (status != 0) write_end(folder, told ? "stopped" : "failed", verdict);
+  return status;
+}
+
+void Training::write_end(const RunFolder& folder, const std::string& how, std::string reason) {
   const std::string newest = newest_checkpoint(folder.path());
   if (!newest.empty()) {
-    verdict += fmt::format("; the newest checkpoint is {}", newest);
+    reason += fmt::format("; the newest checkpoint is {}", newest);
     view_.notice(fmt::format("go on with: lockstep train --resume {}", newest));
   }
-  folder.write_failure(told ? "stopped" : "failed", verdict);
-  return status;
+  folder.write_failure(how, reason);
+}
+
+// All that are left have ended well, but whoever kept the records was lost before it was done.
+int Training::no_result(const RunFolder& folder, const std::string& verdict) {
+  const std::string reason =
+      "no rank wrote the run's result" + (verdict.empty() ? "" : ": " + verdict);
+  fmt::print(stderr, "lockstep: {}\n", reason);
+  write_end(folder, "failed", reason);
+  return 1;
 }
 
 int Training::here(const RunFolder& folder) {
@@ -142,10 +145,10 @@ int Training::here(const RunFolder& folder) {
     run_ranks(options);
     return 0;
   } catch (const Stopped&) {
-    if (keeps_records()) folder.write_failure("stopped", "stopped by a signal");
+    if (keeps_records()) write_end(folder, "stopped", "stopped by a signal");
     throw bench::Interrupted();
   } catch (const std::exception& e) {
-    if (keeps_records()) folder.write_failure("failed", e.what());
+    if (keeps_records()) write_end(folder, "failed", e.what());
     throw;
   }
 }

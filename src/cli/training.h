@@ -29,6 +29,9 @@ class Training {
   void make_folder() const;
   int launch(const RunFolder&, std::string& verdict);
   int here(const RunFolder&);
+  int no_result(const RunFolder&, const std::string& verdict);
+  // With where to go on from, if there is a checkpoint.
+  void write_end(const RunFolder&, const std::string& how, std::string reason);
   void run_ranks(const WorkerOptions&) const;
 
   const HostFlags hosts_;

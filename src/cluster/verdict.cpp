@@ -14,6 +14,16 @@ struct Culprit {
   std::string why;
 };
 
+// What the first that gave up because of it says, and that is more than the death alone.
+std::string consequence(int culprit, const Members& members) {
+  for (const Survivor& survivor : members.survivors()) {
+    const bool says_more = !survivor.reason.starts_with(fmt::format("rank {} ", culprit));
+    if (survivor.blamed == culprit && survivor.rank != culprit && says_more)
+      return fmt::format(", and rank {} gave up: {}", survivor.rank, survivor.reason);
+  }
+  return "";
+}
+
 // Who was given up for: where losses are tolerated, earlier ones are no reason for the end.
 Culprit blamed_by_survivors(const Members& members) {
   const Survivor first = members.survivors()[0];
@@ -79,7 +89,8 @@ Verdict judge(const std::vector<ProcessEnd>& ends, const Members& members, bool 
     const std::string ending = ending_text(end.wait_status);
     const bool by_itself = !end.stopped_by_us && first.why.find(ending) != std::string::npos;
     verdict.sentence =
-        fmt::format("{} {}", end.name, by_itself ? ending : fmt::format("failed: {}", first.why));
+        fmt::format("{} {}{}", end.name, by_itself ? ending : fmt::format("failed: {}", first.why),
+                    consequence(first.rank, members));
     if (ends.size() > 1)
       verdict.sentence += stopped_any ? "; the others were stopped" : "; the others ended too";
     verdict.status = std::max(worst, 1);

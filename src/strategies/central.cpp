@@ -1,5 +1,7 @@
 #include "strategies/central.h"
 
+#include <fmt/ranges.h>
+
 #include <sstream>
 
 namespace lockstep {
@@ -13,17 +15,20 @@ Values nothing_like(Values values) { return values.part({0, 0}); }
 }  // namespace
 
 void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::uint64_t) {
-  if (!server_) server_.emplace(crew_, proof_, static_cast<CentralRule&>(*this), updates_);
+  if (!server_) server_.emplace(crew_, proof_, static_cast<CentralRule&>(*this), counts_);
   server_->serve(replica, first);
 }
 
 std::string Central::state() const {
-  return crew_.works() ? "" : std::to_string(server_ ? server_->updates() : updates_);
+  if (crew_.works()) return "";
+  return fmt::format("{}", fmt::join(server_ ? server_->counts() : counts_, " "));
 }
 
 void Central::restore(const std::string& state) {
-  if (!crew_.works() && !(std::istringstream(state) >> updates_))
-    throw UsageError("the saved state of a server is damaged");
+  if (crew_.works()) return;
+  std::istringstream text(state);
+  for (std::uint64_t& count : counts_)
+    if (!(text >> count)) throw UsageError("the saved state of a server is damaged");
 }
 
 void Central::rest(Replica& replica) {

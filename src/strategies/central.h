@@ -4,7 +4,7 @@
 // so, and a server does what its rule says (see CentralRule) as soon as numbers come.
 //
 // A push is 4N bytes from a worker, a pull 4|s_k| from server k. A worker that is gone is no
-// concern of the others; a server that is gone stops all, and the error says what it held.
+// concern of the others; a server that is gone stops all.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,8 @@ namespace lockstep {
 
 class Central : public Strategy, protected CentralRule {
  public:
-  explicit Central(const Crew& crew) : Strategy(crew), client_(crew_, proof_) {}
+  explicit Central(const Crew& crew)
+      : Strategy(crew), client_(crew_, proof_), counts_(1 + crew.workers) {}
 
   void serve(Replica&, const StepAt&, std::uint64_t first, std::uint64_t end) override;
   // Leaves the replica as it is: what it then goes on with is the strategy's affair.
@@ -27,7 +28,7 @@ class Central : public Strategy, protected CentralRule {
   // In which the servers' rule held this worker back, or nobody needed this server.
   double waited_s() const override { return server_ ? server_->waited_s() : waited_s_; }
 
-  // How often a server's shard was updated.
+  // A server's counts.
   std::string state() const override;
   void restore(const std::string&) override;
 
@@ -62,7 +63,7 @@ class Central : public Strategy, protected CentralRule {
   CentralClient client_;
   std::optional<CentralServer> server_;
   bool resting_ = false;
-  std::uint64_t updates_ = 0;  // of a server, before it serves
+  CentralServer::Counts counts_;  // of a server, before it serves
   double waited_s_ = 0;
 };
 

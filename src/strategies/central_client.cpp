@@ -10,26 +10,6 @@ namespace lockstep {
 using Wants = CentralRequest::Wants;
 
 template <class F>
-auto CentralClient::with_server(int k, F&& call) {
-  try {
-    return call();
-  } catch (const TransportError& e) {
-    if (!e.is_gone()) throw;
-    // One server may have left because of another, which the error then names.
-    const auto rank_of = [&](int j) { return crew_.rank.peers.job_rank(crew_.rank_of_server(j)); };
-    for (int j = 0; j < crew_.servers; ++j)
-      if (rank_of(j) == e.peer()) k = j;
-    const Slice held = shard(k);
-    throw TransportError(
-        e.kind(), e.peer(),
-        fmt::format("server {} (rank {}), which held {}, is gone: {}", k, rank_of(k),
-                    held.count ? fmt::format("parameters {}..{}", held.begin, held.end() - 1)
-                               : "no parameters",
-                    e.what()));
-  }
-}
-
-template <class F>
 void CentralClient::or_cancel(F&& call) {
   std::exception_ptr failure;
   try {
@@ -48,7 +28,7 @@ void CentralClient::ask(const CentralRequest& request, Values pushed, Values int
   or_cancel([&] {
     post(request, pushed, into);
     send_in_turn();
-    for (const Sent& s : sent_) with_server(s.server, [&] { crew_.rank.peers.wait(s.request); });
+    for (const Request sent : sent_) crew_.rank.peers.wait(sent);
   });
   sent_.clear();
 }
@@ -62,13 +42,13 @@ void CentralClient::post(const CentralRequest& request, Values pushed, Values in
     const int k = (crew_.rank.rank() + i) % crew_.servers, server = crew_.rank_of_server(k);
     if (request.wants != Wants::nothing) {
       const Values part = into.part(shard(k));
-      Open& open = open_.emplace_back(Open{k, {}, {}, {}, part});
+      Open& open = open_.emplace_back(Open{{}, {}, {}, part});
       open.word = peers.recv(server, kCentralAnswer, bytes_of(open.answer));
       open.numbers = peers.recv(server, central_numbers(purpose, part), part.bytes());
     }
     const Values part = pushed.part(request.brings ? shard(k) : Slice{});
     if (request.brings) requests_[k].proof = proof_.of(part);
-    sent_.push_back({k, peers.send(server, kCentralRequest, bytes_of(requests_[k]))});
+    sent_.push_back(peers.send(server, kCentralRequest, bytes_of(requests_[k])));
     if (!request.brings) continue;
     if (takes_turns(shard(k)))
       pushes_.push_back({k, peers.recv(server, kCentralTurn, {}), part});
@@ -81,8 +61,7 @@ void CentralClient::send_in_turn() {
   while (!pushes_.empty()) {
     std::vector<Request> turns;
     for (const Push& push : pushes_) turns.push_back(push.turn);
-    const std::size_t whose = with_server(
-        pushes_[0].server, [&] { return wait_any_while_they_live(crew_.rank.peers, turns); });
+    const std::size_t whose = wait_any_while_they_live(crew_.rank.peers, turns);
     const Push push = pushes_[whose];
     pushes_.erase(pushes_.begin() + static_cast<std::ptrdiff_t>(whose));
     send(push.server, push.part);
@@ -92,18 +71,16 @@ void CentralClient::send_in_turn() {
 void CentralClient::send(int k, Values part) {
   Transport& peers = crew_.rank.peers;
   const int server = crew_.rank_of_server(k);
-  sent_.push_back({k, peers.send(server, central_numbers(Purpose::gradients, part), part.bytes())});
+  sent_.push_back(peers.send(server, central_numbers(Purpose::gradients, part), part.bytes()));
 }
 
 CentralAnswer CentralClient::answer() {
   CentralAnswer all{std::numeric_limits<std::uint64_t>::max(), 0};
   or_cancel([&] {
     for (const Open& open : open_) {
-      with_server(open.server, [&] {
-        // A server may hold its answer back until others have taken their steps.
-        wait_while_it_lives(crew_.rank.peers, open.word);
-        wait_while_it_lives(crew_.rank.peers, open.numbers);
-      });
+      // A server may hold its answer back until others have taken their steps.
+      wait_while_it_lives(crew_.rank.peers, open.word);
+      wait_while_it_lives(crew_.rank.peers, open.numbers);
       proof_.expect("weights that a server held", open.into, {{1, open.answer.proof}});
       all.clock = std::min(all.clock, open.answer.clock);
       all.held_s = std::max(all.held_s, open.answer.held_s);
@@ -121,7 +98,7 @@ void CentralClient::cancel_all() {
     } catch (const std::exception&) {
     }
   };
-  for (const Sent& s : sent_) cancel(s.request);
+  for (const Request sent : sent_) cancel(sent);
   for (const Push& push : pushes_) cancel(push.turn);
   for (const Open& open : open_) {
     cancel(open.word);

@@ -27,7 +27,6 @@ class CentralClient {
  private:
   // What one server was asked for.
   struct Open {
-    int server;
     Request word, numbers;
     CentralAnswer answer;
     Values into;
@@ -43,10 +42,7 @@ class CentralClient {
   void post(const CentralRequest&, Values pushed, Values into);
   void send_in_turn();
   void send(int server, Values part);
-  Slice shard(int k) const { return central_shard(crew_, k, count_); }
-  // If that server is gone, the error says what it held.
-  template <class F>
-  auto with_server(int k, F&& call);
+  Slice shard(int k) const { return server_shard(crew_, k, count_); }
   template <class F>
   void or_cancel(F&& call);
 
@@ -54,11 +50,7 @@ class CentralClient {
   const MixAudit& proof_;
   std::vector<CentralRequest> requests_;  // by server
   std::size_t count_ = 0;                 // parameters
-  struct Sent {
-    int server;
-    Request request;
-  };
-  std::vector<Sent> sent_;
+  std::vector<Request> sent_;
   std::vector<Push> pushes_;
   std::vector<Open> open_;  // the words land in it
 };

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/values.h"
-#include "strategies/strategy.h"
+#include "strategies/server_shards.h"
 
 namespace lockstep {
 
@@ -40,11 +40,6 @@ inline bool takes_turns(Slice shard) { return shard.count * sizeof(float) >= 256
 
 inline Tag central_numbers(Purpose purpose, Values values) {
   return Tag{purpose}.with_format(values.format());
-}
-
-// What server k of the crew holds of `count` parameters.
-inline Slice central_shard(const Crew& crew, int k, std::size_t count) {
-  return chunk(count, crew.servers, k);
 }
 
 }  // namespace lockstep

@@ -9,13 +9,19 @@ namespace lockstep {
 using Wants = CentralRequest::Wants;
 
 CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, CentralRule& rule,
-                             std::uint64_t updates)
-    : crew_(crew), proof_(proof), rule_(rule), clients_(crew.workers), updates_(updates) {
-  for (Client& client : clients_) client.seen = updates;
+                             const Counts& counts)
+    : crew_(crew), proof_(proof), rule_(rule), clients_(crew.workers), updates_(counts.at(0)) {
+  for (int w = 0; w < crew_.workers; ++w) clients_[w].seen = counts.at(1 + w);
+}
+
+CentralServer::Counts CentralServer::counts() const {
+  Counts counts{updates_};
+  for (const Client& client : clients_) counts.push_back(client.seen);
+  return counts;
 }
 
 void CentralServer::serve(Replica& replica, std::uint64_t first) {
-  shard_ = central_shard(crew_, crew_.rank.rank() - crew_.workers, replica.weights().count());
+  shard_ = server_shard(crew_, crew_.rank.rank() - crew_.workers, replica.weights().count());
   rule_.start(first);
   for (int w = 0; w < crew_.workers; ++w) {
     clients_[w].rests = false;
@@ -160,7 +166,7 @@ void CentralServer::give_to_all_that_rest(Replica& replica) {
     Client& client = clients_[w];
     if (client.gone) continue;
     client.answer = {};
-    client.seen = updates_;
+    if (rule_.reads_at_rest()) client.seen = updates_;
     survive(replica, [&] { give(w, replica.weights().part(shard_), Purpose::evaluation); });
   }
   for (Client& client : clients_) survive(replica, [&] { collect_sends(client); });

@@ -37,17 +37,20 @@ class CentralRule {
   // See CentralAnswer.
   virtual std::uint64_t clock() const { return 0; }
   virtual void rests(Replica&, int /*worker*/) {}
+  // Do workers go on from the model that they are given at rest?
+  virtual bool reads_at_rest() const { return true; }
   // Or throws, where all have to stop.
   virtual void gone(Replica&, int /*worker*/, const TransportError&) {}
 };
 
 class CentralServer {
  public:
-  // All outlive it.
-  CentralServer(const Crew&, const MixAudit&, CentralRule&, std::uint64_t updates);
+  // Updates of its shard; then, by worker, those made before it last read.
+  using Counts = std::vector<std::uint64_t>;
 
-  // Of its shard, so far.
-  std::uint64_t updates() const { return updates_; }
+  // All outlive it. Goes on from these counts.
+  CentralServer(const Crew&, const MixAudit&, CentralRule&, const Counts&);
+  Counts counts() const;
   // Seconds in which no worker wanted or brought anything.
   double waited_s() const { return waited_s_; }
 

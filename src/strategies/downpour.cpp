@@ -98,6 +98,7 @@ class Downpour final : public Central {
     contributions_.add(push.worker, 1, push.staleness);
     return true;
   }
+  bool reads_at_rest() const override { return false; }  // only what it fetches
 
   const std::uint64_t push_, fetch_;
   std::optional<Scratch> sum_;  // of the gradients since the last push,

@@ -12,6 +12,7 @@
 #include "collectives/messages.h"
 #include "strategies/average.h"
 #include "strategies/registry.h"
+#include "strategies/server_shards.h"
 
 namespace lockstep {
 namespace {
@@ -61,7 +62,7 @@ class ParameterServer final : public Strategy {
   }
 
  private:
-  Slice shard(int k, std::size_t count) const { return chunk(count, crew_.servers, k); }
+  Slice shard(int k, std::size_t count) const { return server_shard(crew_, k, count); }
   // The shard that this rank serves; empty if it serves none.
   Slice shard_at(int rank, std::size_t count) const {
     const int k = crew_.colocated ? rank : rank - crew_.workers;

@@ -1,6 +1,7 @@
 #include "train/worker.h"
 
 #include "strategies/registry.h"
+#include "strategies/server_shards.h"
 #include "train/apart.h"
 #include "train/rounds.h"
 #include "train/session.h"
@@ -35,7 +36,9 @@ WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOption
   Session session(rank, experiment, options);
   const Pace pace = options.strategy ? Pace::together : strategy_named(config.strategy).pace;
   if (pace == Pace::rounds) return run_rounds(session);
-  return pace == Pace::apart ? run_apart(session) : run_together(session);
+  return naming_servers(session.crew(), session.replica().weights().count(), [&] {
+    return pace == Pace::apart ? run_apart(session) : run_together(session);
+  });
 }
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/mistake.h"
+#include "cli/small_training.h"
 
 namespace lockstep {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr const char* kSmall =
-    "--model mlp:width=16,depth=1 --data digits:samples=400,test_samples=100 --batch 20 --epochs 1 "
-    "--collective ring ";
 
 class TrainMistake : public ::testing::TestWithParam<Mistake> {};
 
@@ -60,25 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
         Mistake{"/nowhere.toml", "/nowhere.toml"}));
 
-class Train : public ::testing::Test {
- protected:
-  Outcome train(const std::string& arguments) const {
-    return lockstep(std::string("train ") + kSmall + arguments);
-  }
-  std::string at(const std::string& name) const { return folder_.path() + "/" + name; }
-  static nlohmann::json read(const std::string& path) {
-    return nlohmann::json::parse(std::ifstream(path));
-  }
-  // Of worker-R.jsonl, whose every line is JSON.
-  nlohmann::json last_sample(const std::string& run, int rank) const {
-    std::ifstream in(at(run + "/worker-" + std::to_string(rank) + ".jsonl"));
-    nlohmann::json last;
-    for (std::string line; std::getline(in, line);) last = nlohmann::json::parse(line);
-    return last;
-  }
-
-  const bench::PrivateFolder folder_{::testing::TempDir()};
-};
+class Train : public SmallTraining {};
 
 TEST_F(Train, ProcessesAndSimulationEndWithTheSameBits) {
   std::vector<std::string> sums;
@@ -164,17 +143,6 @@ TEST_F(Train, ResumesAndRefusesAnotherModel) {
   EXPECT_THAT(other.err, HasSubstr("can't go on with \"lenet5\""));
 }
 
-TEST_F(Train, AKilledWorkerIsNamedAndTheRunSaysSo) {
-  const Outcome outcome = train("-n 3 --epochs 50 --fault kill:rank=1,after=50 --out " + at("run"));
-  EXPECT_EQ(outcome.status, 137);
-  EXPECT_THAT(outcome.err, HasSubstr("rank 1"));
-  const auto run = read(at("run/run.json"));
-  EXPECT_EQ(run["status"], "failed");
-  EXPECT_THAT(run["reason"].get<std::string>(), HasSubstr("rank 1"));
-  EXPECT_GT(read(at("run/timeline.json"))["traceEvents"].size(), 30u);
-  for (int r = 0; r < 3; ++r) EXPECT_FALSE(last_sample("run", r).empty()) << r;
-}
-
 TEST_F(Train, ARunWithoutAResultFails) {
   // Nothing is wrong with that name but its length, once it is written under a temporary one.
   const Outcome outcome = train("-n 2 --strategy asp --profile-out " + at(std::string(250, 'p')) +
@@ -196,28 +164,6 @@ TEST_F(Train, WorkersTalkOverTheInterfaceThatIsAskedFor) {
   const Outcome outcome = train("-n 2 --transport ucx --iface nowhere0 --out " + at("run"));
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.err, HasSubstr("nowhere0"));
-}
-
-TEST_F(Train, WhatAKilledWorkerHadIsTrainedByOthers) {
-  // The worker that comes first dies, by messages and by files, as a process and as a thread.
-  for (const std::string how : {"messages", "files"})
-    for (const std::string where : {"--transport auto", "--transport loopback"}) {
-      const std::string out = at(how + where.substr(12));
-      const Outcome outcome = train("-n 3 --strategy epoch-average:exchange=" + how +
-                                    " --epochs 6 --audit --fault kill:rank=0,after=90 --json " +
-                                    where + " --out " + out);
-      ASSERT_EQ(outcome.status, 0) << outcome.err;
-      const auto run = read(out + "/run.json");
-      EXPECT_EQ(run["status"], "done");
-      const auto& result = run["result"];
-      EXPECT_EQ(result["lost"], nlohmann::json({0}));
-      EXPECT_GE(result["tasks_reissued"], 1);
-      EXPECT_EQ(result["score_by_epoch"].size(), 6u);
-      EXPECT_DOUBLE_EQ(result["effective_batch"].get<double>() * result["steps"].get<double>(),
-                       6 * 400);
-      EXPECT_EQ(result["workers_detail"].size(), 3u);
-      EXPECT_FALSE(fs::exists(out + "/exchange"));
-    }
 }
 
 TEST_F(Train, RoundsEndWithTheSameBitsEverywhere) {

@@ -53,11 +53,19 @@ TEST_F(VerdictOnOneThatGoesOn, ALossIsToldAndNoFailure) {
 TEST_F(VerdictOnOneThatGoesOn, WhoIsBlamedIsNamedAndNotAnEarlierLoss) {
   killed(1);
   killed(3);
-  failed(0, 3, "server 0 (rank 3) is gone");
+  failed(0, 3, "rank 3 died: its process is gone");
   failed(2, 3, "server 0 (rank 3) is gone");
   EXPECT_TRUE(has_failed(members_, true));
   EXPECT_EQ(verdict().status, 137);
-  EXPECT_THAT(verdict().sentence, StartsWith("rank 3 died of signal 9 (SIGKILL)"));
+  EXPECT_EQ(verdict().sentence,
+            "rank 3 died of signal 9 (SIGKILL), and rank 2 gave up: server 0 (rank 3) is gone; the "
+            "others ended too");
+}
+
+TEST_F(VerdictOnOneThatGoesOn, ADeathIsNotToldTwice) {
+  killed(1);
+  failed(0, 1, "rank 1 died: its process is gone");
+  EXPECT_EQ(verdict().sentence, "rank 1 died of signal 9 (SIGKILL); the others ended too");
 }
 
 TEST_F(VerdictOnOneThatGoesOn, WhoFailsByItselfIsOneMoreLoss) {

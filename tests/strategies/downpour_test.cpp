@@ -76,6 +76,32 @@ TEST_P(Downpour, WhatIsPushedAndWhatIsNotYetIsAllThatWasComputed) {
   }
 }
 
+// It goes on from its own weights, so what others had pushed by then is as unseen as before.
+TEST_P(Downpour, ARestIsNoRead) {
+  Contributions contributions;
+  GetParam().run(
+      3,
+      [&](Rank& rank) {
+        const Crew crew{rank, 2, 1, false, all_reduce_named("ring")};
+        const auto strategy = make_strategy("downpour:push=1,fetch=100", crew);
+        ToyReplica replica(nullptr, Memory::plain, 23, 0.25f);
+        strategy->begin(replica);
+        const auto samples = even_samples(2);
+        const auto step_at = [&](std::uint64_t n) { return Step{n, 0, samples}; };
+        for (const std::uint64_t first : {0, 5}) {
+          if (!crew.works()) {
+            strategy->serve(replica, step_at, first, first + 5);
+            continue;
+          }
+          for (std::uint64_t n = first; n < first + 5; ++n) strategy->update(replica, step_at(n));
+          strategy->rest(replica);
+        }
+        if (!crew.works()) contributions = strategy->contributions();
+      },
+      FabricOptions{});
+  EXPECT_EQ(contributions.staleness, std::vector<std::uint64_t>(20, 1));  // 0 to 19, once each
+}
+
 TEST_P(Downpour, BytesAreTheFormula) {
   ApartTraining t = apart("downpour:push=3,fetch=2", 2, 1);
   const auto outcome = run_apart(GetParam(), t);
