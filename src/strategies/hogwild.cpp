@@ -46,6 +46,10 @@ class Hogwild final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     resting_ = false;
     const Values weights = replica.weights(), before = before_->values();
+    if (step.samples[crew_.rank.rank()] == 0) {
+      if (shared_) read(numbers(weights));
+      return;
+    }
     copy(before.bytes(), weights.bytes());
     replica.apply_gradients(step.number);
     if (!shared_) return contributions_.add(crew_.rank.rank(), 1, 0);

@@ -32,7 +32,8 @@ class Ssp final : public Central {
     if (!delta_) delta_.emplace(weights, weights.count());
     const Values delta = delta_->values();
     copy(delta.bytes(), weights.bytes());
-    replica.apply_gradients(step.number);
+    // Without samples the change is none, and only tells that this worker is there.
+    if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number);
     subtract_from(weights, delta);
 
     // Where all have met, caches are up to date.

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "cluster/address.h"
-#include "transport/real_rank.h"
+#include "eventually.h"
 
 namespace lockstep {
 
@@ -84,15 +84,5 @@ class RawListener {
   int fd_;
   int peer_ = -1;
 };
-
-// Looks until it is so, at most `seconds`.
-inline bool eventually(const std::function<bool()>& so, double seconds = 10) {
-  const double deadline = wall_now() + seconds;
-  while (!so()) {
-    if (wall_now() > deadline) return false;
-    usleep(2000);
-  }
-  return true;
-}
 
 }  // namespace lockstep

@@ -45,6 +45,16 @@ TEST_P(Hogwild, NoAtomicUpdateIsLostAndNothingIsSent) {
   EXPECT_THAT(bytes_sent(outcome), Each(0));
 }
 
+TEST_P(Hogwild, AStepWithoutSamplesIsNoUpdate) {
+  ApartTraining t = hogwild("atomic", 3);
+  t.samples = {4, 0, 4};
+  t.momentum = 0.9f;
+  const auto outcome = run_apart(GetParam(), t);
+  EXPECT_EQ(updates_in(outcome[0]), 20u);
+  EXPECT_EQ(updates_in(outcome[1]), 0u);
+  EXPECT_TRUE(same_bits(outcome[1].rested, outcome[0].model));
+}
+
 TEST_P(Hogwild, PlainUpdatesAreAtMostAllThatWereMade) {
   ApartTraining t = hogwild("plain", 4);
   t.steps = 100;

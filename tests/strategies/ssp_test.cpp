@@ -1,5 +1,9 @@
 // Stale synchronous parallel: what the bound allows, and what it does not.
+#include <array>
+#include <atomic>
+
 #include "central_cases.h"
+#include "eventually.h"
 
 namespace lockstep::testing {
 namespace {
@@ -54,6 +58,35 @@ TEST_P(Ssp, NobodyIsEverFurtherAheadThanTheBound) {
     EXPECT_GE(outcome[w].exchanged.bytes_received, 4u * 23 * 16);  // every third step
     EXPECT_LE(outcome[w].exchanged.bytes_received, 4u * 23 * 50);
   }
+}
+
+TEST_P(Ssp, BesideASlowWorkerTheBoundIsReached) {
+  ApartTraining t = apart("ssp:staleness=2", 3, 1);
+  std::array<std::atomic<int>, 3> started{};
+  if (GetParam().name == "simulated")
+    t.step_s = {0.1, 0.3, 0.1};
+  else  // the slow one takes its time until the others have started all that they may
+    t.gradient = [&](int w, int step, std::span<const float> weights, std::span<float> out) {
+      started[w] = step + 1;
+      const int ahead = std::min(step + 2 + 1, t.steps);
+      ASSERT_TRUE(w != 1 || eventually([&] { return started[0] >= ahead && started[2] >= ahead; }));
+      whole_gradient(w, step, weights, out);
+    };
+  const auto outcome = run_apart(GetParam(), t);
+  const auto& staleness = outcome[3].contributions.staleness;
+  ASSERT_THAT(staleness, SizeIs(3));
+  // Both others from their fourth step on, if not before.
+  EXPECT_GE(staleness[2], 2u * 17);
+}
+
+TEST_P(Ssp, AStepWithoutSamplesChangesNothing) {
+  ApartTraining t = apart("ssp:staleness=1", 3, 1);
+  t.samples = {4, 0, 4};
+  t.momentum = 0.9f;
+  const auto outcome = run_apart(GetParam(), t);
+  expect_all_got_the_model(t, outcome);
+  EXPECT_THAT(outcome[1].updates, ::testing::IsEmpty());
+  EXPECT_THAT(outcome[0].updates, SizeIs(20));
 }
 
 TEST_P(Ssp, AWorkerReadsItsOwnUpdatesWhetherItPullsOrNot) {
