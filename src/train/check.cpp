@@ -97,6 +97,13 @@ void check_optimiser(const TrainConfig& config) {
                     config.optimizer));
 }
 
+void check_audit(const TrainConfig& config) {
+  if (config.audit && strategy_named(config.strategy).name == "hogwild")
+    throw UsageError(
+        "--audit does not work with hogwild: its workers write to one memory, so there are no "
+        "exchanges to prove; leave --audit out");
+}
+
 void check_records(const TrainConfig& config) {
   constexpr double kShortest = 1e-3;
   const double every = config.sample_every;
@@ -151,6 +158,7 @@ void check(const TrainConfig& config) {
   all_reduce_named(config.collective);
   check_training(config);
   check_optimiser(config);
+  check_audit(config);
   check_records(config);
   check_rounds(config);
   conditions_from(config);

@@ -92,6 +92,15 @@ TEST(Check, RefusesOptimisersThatAStrategyWouldNotFollow) {
   EXPECT_NO_THROW(check(config));
 }
 
+TEST(Check, RefusesAnAuditThatHasNothingToProve) {
+  expect_refused(
+      [](auto& c) {
+        c.strategy = "hogwild";
+        c.audit = true;
+      },
+      "no exchanges to prove");
+}
+
 TEST(Check, ServersBelongToStrategiesThatHaveThem) {
   TrainConfig config;
   for (const auto& [strategy, servers] :
