@@ -56,6 +56,22 @@ TEST(Launch, AKilledRankIsNamedWithItsSignal) {
   expect_none_run(program.pids());
 }
 
+TEST(Launch, AStalledRankIsNamedAndEnded) {
+  Program program = launcher(3, "stopped");
+  EXPECT_NE(program.wait(), 0);
+  EXPECT_THAT(program.err(),
+              ContainsRegex("rank 1 \\(pid [0-9]+ on host .+\\) failed: it was silent for 10 s"));
+  expect_none_run(program.pids());
+}
+
+TEST(Launch, WhoCanGoWithoutAStalledRankDoes) {
+  Program program = launcher(3, "lose-stopped");
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_THAT(program.err(),
+              ContainsRegex("rank 1 \\(pid [0-9]+ on host .+\\) is lost: it was silent for 10 s"));
+  expect_none_run(program.pids());
+}
+
 TEST(Launch, AnExitStatusIsNamedAndPassedOn) {
   Program program = launcher(2, "exit3");
   EXPECT_EQ(program.wait(), 3);

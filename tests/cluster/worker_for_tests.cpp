@@ -55,6 +55,7 @@ void misbehave(const std::string& act) {
   if (act == "exit3") std::_Exit(3);
   if (act == "exit0") std::_Exit(0);
   if (act == "kill9") raise(SIGKILL);
+  if (act == "stopped") raise(SIGSTOP);
   if (act == "throw") throw UsageError("this rank was told to throw");
 }
 
@@ -67,8 +68,9 @@ void await_death_of(Rank& rank, int peer) {
 
 // In a job that goes on without who is lost: rank 1 is killed, then rank 2 fails by itself.
 void lose_two(Rank& rank, const std::string& act) {
-  if (rank.rank() == 1) raise(SIGKILL);
+  if (rank.rank() == 1) raise(act == "lose-stopped" ? SIGSTOP : SIGKILL);
   await_death_of(rank, 1);
+  if (act == "lose-stopped") return;
   if (rank.rank() == 2) throw InternalError("rank 2 has had enough");
   if (act == "lose-two") await_death_of(rank, 2);
   if (act == "lose-all") pause();
