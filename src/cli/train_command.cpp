@@ -19,6 +19,9 @@ Examples:
   lockstep train -n 4 --strategy step-wise --epochs 3
   lockstep train --strategy parameter-server --servers 2 --server-placement colocated
   lockstep train --strategy local-sgd:period=8 --audit
+  lockstep train -n 4 --strategy ssp:staleness=3 --cluster sim:step=100ms,slow=rank1:3.0
+  lockstep train -n 4 --strategy gossip:p=0.1 --fault kill:rank=2,after=500
+  lockstep train -n 10 --strategy epoch-average:give_up=60 --split class
   lockstep train --model resnet20 --data cifar10:DIR --optimizer sgd:lr=0.1,momentum=0.9
   lockstep train --model FILE.pt --data arrays:DIR
   lockstep train -n 24 --cluster sim:bandwidth=10Gbps,latency=50us,step=100ms,slow=rank3:2.0

@@ -60,7 +60,7 @@ void TrainFlags::add_who(CLI::App& command) {
   add(command, "--servers", "servers", flags_.servers,
       "Servers, for strategies that have them (1 there)");
   add(command, "--server-placement", "server_placement", flags_.server_placement,
-      "dedicated: ranks of their own; colocated: server k lives in worker k");
+      "dedicated: on hosts of their own; colocated: server k beside worker k, on its host");
   add(command, "--threads", "threads", flags_.threads, "Threads a worker; 0: cores / workers");
   add(command, "--cluster", "cluster", flags_.cluster,
       "local, sim:… or netns:…; see `lockstep list clusters`");
@@ -118,7 +118,7 @@ void TrainFlags::add_safety_and_output(CLI::App& command) {
   add(command, "--resume", "resume", flags_.resume,
       "Go on from a run's newest checkpoint, with its settings");
   add(command, "--fault", "faults", flags_.faults,
-      "Seeded faults: kill:rank=1,after=100, stall:…, delay:…");
+      "Seeded faults: kill:rank=1,after=100 (calls of the transport), stall:…, delay:…");
   add(command, "--shape", "shape", flags_.shape, "A slower network: bandwidth=100Mbps,latency=1ms");
   add(command, "--profile-out", "profile_out", flags_.profile_out,
       "Write how long a step's parts take here, for sim:profile=FILE");

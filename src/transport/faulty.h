@@ -1,8 +1,11 @@
 // Seeded faults, from a schedule. Written KIND:key=value,…
-//   kill:rank=2,after=100                        the rank leaves without goodbye after 100
-//   operations stall:rank=0,at=2s,seconds=1s                it does nothing for a second, 2 s after
-//   the start delay:rank=1,seconds=10ms,probability=0.1    one in ten messages to it comes 10 ms
-//   late
+//
+//   kill:rank=2,after=100                      it leaves without goodbye after 100 operations
+//
+//   stall:rank=0,at=2s,seconds=1s              2 s after the start it does nothing for a second
+//
+//   delay:rank=1,seconds=10ms,probability=0.1  one in ten messages to it comes 10 ms late
+//
 // An operation is a call that may talk to a peer (send, recv, wait, test, probe, cancel, open a
 // window, meet in one). Faults wait for both `after` (operations of this lane) and `at` (time since
 // this lane was made). A delayed message holds up those behind it from the same peer on the same
