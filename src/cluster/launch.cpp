@@ -183,16 +183,19 @@ class Launch::Parts {
     if (now > kill_at_) send_all(SIGKILL);
   }
 
-  // Tells of each that is lost, once. Who was silent for too long may still run: the others have
-  // gone on without it, and it must not come back.
+  // Tells of each that is lost, once. Who failed ends by itself, with its own last words; who was
+  // silent for too long may run on: the others have gone on without it, and it must not come back.
   void bury_the_dead() {
     for (const protocol::Death& death :
          coordinator_->members().deaths(static_cast<int>(told_of_))) {
       ++told_of_;
       Worker& worker = *workers_[death.rank];
       say(fmt::format("{} is lost: {}", worker.name(), death.reason));
-      if (worker.child.running()) worker.child.send(SIGKILL);
+      worker.lost_at = wall_now();
     }
+    for (auto& worker : workers_)
+      if (worker->child.running() && wall_now() > worker->lost_at + kTermSeconds)
+        worker->child.send(SIGKILL);
   }
 
   void send_all(int signal) {

@@ -28,6 +28,7 @@ struct Worker {
   LinePrinter out, err;
   bool out_open = true, err_open = true;
   bool stopped_by_us = false;  // we had sent it a signal before it ended
+  double lost_at = 1e300;      // when the others were seen to go on without it
 
   std::string name() const {
     return fmt::format("rank {} (pid {} on host {})", rank, child.pid(), host);

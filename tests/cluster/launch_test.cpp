@@ -104,6 +104,7 @@ TEST(Launch, AFailureAfterALossIsOneMoreLoss) {
   EXPECT_EQ(program.wait(), 0) << program.err();
   EXPECT_THAT(program.err(), ContainsRegex("rank 1 .*is lost: it died of signal 9"));
   EXPECT_THAT(program.err(), ContainsRegex("rank 2 .*is lost: rank 2 has had enough"));
+  EXPECT_THAT(program.out(), HasSubstr("[2] rank 2 ends by itself"));
 }
 
 TEST(Launch, AFailureThatStopsAllStopsThoseThatCouldGoOn) {

@@ -102,6 +102,10 @@ int work(const std::string& act, int culprit) {
     job.leave();
   } catch (const std::exception& error) {
     job.fail(error, act == "lose-all");
+    if (act == "lose-two") {
+      usleep(300'000);  // it takes its time to end
+      std::printf("rank %d ends by itself\n", start->rank);
+    }
     throw;
   }
   return 0;
