@@ -38,6 +38,7 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
 
 void throw_unknown(std::string_view kind, std::string_view name,
                    std::span<const std::string_view> valid) {
+  if (valid.empty()) throw UsageError(fmt::format("unknown {} '{}': there is none", kind, name));
   const std::string_view near = nearest(name, valid);
   const std::string hint = near.empty() ? "" : fmt::format("did you mean '{}'? ", near);
   throw UsageError(

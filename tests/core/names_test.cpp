@@ -41,6 +41,8 @@ TEST(Names, TheSentence) {
             "valid: ring, ring-reduce, tree, halving-doubling");
   EXPECT_EQ(said("zzzzzz"),
             "unknown collective 'zzzzzz': valid: ring, ring-reduce, tree, halving-doubling");
+  EXPECT_THAT([] { throw_unknown("key", "p", {}); },
+              ::testing::ThrowsMessage<UsageError>("unknown key 'p': there is none"));
 }
 
 }  // namespace
