@@ -97,11 +97,15 @@ void check_optimiser(const TrainConfig& config) {
                     config.optimizer));
 }
 
-void check_audit(const TrainConfig& config) {
-  if (config.audit && strategy_named(config.strategy).name == "hogwild")
-    throw UsageError(
-        "--audit does not work with hogwild: its workers write to one memory, so there are no "
-        "exchanges to prove; leave --audit out");
+void check_hogwild(const TrainConfig& config) {
+  if (strategy_named(config.strategy).name != "hogwild") return;
+  const auto refuse = [](bool given, const char* flag, const char* why) {
+    if (given) throw UsageError(fmt::format("{} does not work with hogwild: {}", flag, why));
+  };
+  refuse(config.audit, "--audit",
+         "its workers write to one memory, so there are no exchanges to prove; leave --audit out");
+  refuse(config.transport == "ucx", "--transport ucx", "its workers share memory; use shm");
+  refuse(!config.shape.empty(), "--shape", "its workers send nothing that could be slowed down");
 }
 
 void check_records(const TrainConfig& config) {
@@ -158,7 +162,7 @@ void check(const TrainConfig& config) {
   all_reduce_named(config.collective);
   check_training(config);
   check_optimiser(config);
-  check_audit(config);
+  check_hogwild(config);
   check_records(config);
   check_rounds(config);
   conditions_from(config);

@@ -92,13 +92,16 @@ TEST(Check, RefusesOptimisersThatAStrategyWouldNotFollow) {
   EXPECT_NO_THROW(check(config));
 }
 
-TEST(Check, RefusesAnAuditThatHasNothingToProve) {
-  expect_refused(
-      [](auto& c) {
-        c.strategy = "hogwild";
-        c.audit = true;
-      },
-      "no exchanges to prove");
+TEST(Check, HogwildExchangesNothing) {
+  const auto with = [](const std::function<void(TrainConfig&)>& change) {
+    return [=](TrainConfig& c) {
+      c.strategy = "hogwild";
+      change(c);
+    };
+  };
+  expect_refused(with([](auto& c) { c.audit = true; }), "no exchanges to prove");
+  expect_refused(with([](auto& c) { c.transport = "ucx"; }), "share memory");
+  expect_refused(with([](auto& c) { c.shape = "bandwidth=1Gbps"; }), "send nothing");
 }
 
 TEST(Check, ServersBelongToStrategiesThatHaveThem) {
