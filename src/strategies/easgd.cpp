@@ -128,12 +128,12 @@ class Easgd final : public Central {
     at_rest_[worker] = true;
     end_round(replica);
   }
-  void gone(Replica&, int worker, const TransportError& e) override {
+  void gone(Replica&, int, const TransportError& e) override {
     if (p_.sync)
       throw TransportError(e.kind(), e.peer(),
-                           fmt::format("worker {} is gone, and with mode=sync 'easgd' does not go "
-                                       "on without it: {}",
-                                       worker, e.what()));
+                           fmt::format("rank {} is gone, and with mode=sync 'easgd' does not go on "
+                                       "without it: {}",
+                                       e.peer(), e.what()));
   }
 
   const EasgdParameters p_;

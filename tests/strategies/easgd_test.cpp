@@ -147,7 +147,7 @@ TEST_P(Easgd, InSyncAWorkerThatIsGoneStopsAll) {
       FabricOptions{});
   for (const int w : {0, 1}) EXPECT_THAT(said[w], HasSubstr("rank 2 left"));
   EXPECT_TRUE(said[2].empty());
-  for (const int k : {3, 4}) EXPECT_THAT(said[k], HasSubstr("worker 2 is gone"));
+  for (const int k : {3, 4}) EXPECT_THAT(said[k], HasSubstr("rank 2 is gone"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Easgd, ::testing::ValuesIn(strategy_worlds()), world_name);
