@@ -1,5 +1,7 @@
 #include "study/findings.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -230,13 +232,15 @@ std::vector<std::string> notes(const Study& study, const std::vector<Compared>& 
   if (missing > 0)
     out.push_back(fmt::format("{} of {} runs are missing: {}", missing, study.runs.size(),
                               missing_reason(study)));
+  std::vector<std::string> partly;
   for (const Compared& c : all)
     if (const auto score = c.of("score"), target = c.of("target_seconds");
         target && score && target->n < score->n)
-      out.push_back(
-          fmt::format("{} reached the target in {} of {} runs; its time to target is "
-                      "the mean of those.",
-                      c.variant->label, target->n, score->n));
+      partly.push_back(fmt::format("{} in {} of {} runs", c.variant->label, target->n, score->n));
+  if (!partly.empty())
+    out.push_back(
+        fmt::format("The target was reached by {}; a time to target is the mean of those.",
+                    fmt::join(partly, "; by ")));
   const bool repeated =
       std::ranges::any_of(study.variants, [](const Variant& v) { return v.runs.size() > 1; });
   if (study.command == "train" && study.variants.size() > 1)

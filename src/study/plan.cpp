@@ -29,6 +29,13 @@ std::vector<Point> points_of(const std::vector<Axis>& axes) {
   return points;
 }
 
+// A word may be a further setting of a flag, comma included, or nothing.
+std::string shown(const Given& value) {
+  const std::string text = value.text();
+  if (text.empty()) return "none";
+  return text.starts_with(',') ? text.substr(1) : text;
+}
+
 bool mentions(const Flags& flags, const char* words) {
   const auto cluster = flags.find("cluster");
   return cluster != flags.end() && cluster->second.text().find(words) != std::string::npos;
@@ -120,8 +127,8 @@ class Planner {
         if (found == study_.axes.end())
           found = study_.axes.insert(study_.axes.end(), {axis.name, {}});
         for (const Given& value : axis.values)
-          if (std::ranges::find(found->values, value.text()) == found->values.end())
-            found->values.push_back(value.text());
+          if (std::ranges::find(found->values, shown(value)) == found->values.end())
+            found->values.push_back(shown(value));
       }
     };
     note(file_.grid);
@@ -144,9 +151,9 @@ class Planner {
     Variant variant{name, name, {}, own, flags, simulates(flags), {}, "", {}};
     for (const ShownAxis& axis : study_.axes) {
       if (const auto value = point.find(axis.name); value != point.end())
-        variant.group[axis.name] = value->second.text();
+        variant.group[axis.name] = shown(value->second);
       else if (const auto flag = flags.find(axis.name); flag != flags.end())
-        variant.group[axis.name] = flag->second.text();
+        variant.group[axis.name] = shown(flag->second);
       // Where an axis is the twins' alone, the measured ones are told apart without it.
       if (variant.group.contains(axis.name) && point.contains(axis.name))
         variant.label += fmt::format(", {} {}", axis.name, variant.group[axis.name]);

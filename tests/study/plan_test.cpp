@@ -84,6 +84,15 @@ TEST(Plan, WordsInBracesStandForAnAxis) {
   EXPECT_EQ(study.axes[0].name, "rate");
 }
 
+TEST(Plan, WordsAreShownWithoutTheirComma) {
+  const Study study = plan_from_text(
+      "[base]\ncluster = \"sim:step=1ms{slow}\"\n[grid]\nslow = [\"\", \",slow=rank1:3\"]\n");
+  ASSERT_EQ(study.runs.size(), 2u);
+  EXPECT_EQ(study.runs[1].flags.at("cluster").text(), "sim:step=1ms,slow=rank1:3");
+  EXPECT_THAT(study.axes[0].values, ::testing::ElementsAre("none", "slow=rank1:3"));
+  EXPECT_THAT(study.variants[0].label, HasSubstr("slow none"));
+}
+
 TEST(Plan, EveryRunHasATwin) {
   const Study study = plan_from_text(R"(
 [base]
