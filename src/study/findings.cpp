@@ -221,7 +221,7 @@ std::vector<std::string> notes(const Study& study, const std::vector<Compared>& 
         "simulated seconds say more about time.",
         cores, whose));
   }
-  constexpr std::size_t kMostTold = 5;  // the list of runs has them all
+  constexpr std::size_t kMostTold = 5;  // the lists of runs and figures have them all
   std::size_t told = 0;
   for (const Run& run : study.runs)
     if (run.status == "failed" && ++told <= kMostTold)
@@ -237,6 +237,10 @@ std::vector<std::string> notes(const Study& study, const std::vector<Compared>& 
     if (const auto score = c.of("score"), target = c.of("target_seconds");
         target && score && target->n < score->n)
       partly.push_back(fmt::format("{} in {} of {} runs", c.variant->label, target->n, score->n));
+  if (const std::size_t all_of_them = partly.size(); all_of_them > kMostTold) {
+    partly.resize(kMostTold);
+    partly.push_back(fmt::format("{} more variants in some", all_of_them - kMostTold));
+  }
   if (!partly.empty())
     out.push_back(
         fmt::format("The target was reached by {}; a time to target is the mean of those.",
