@@ -19,7 +19,6 @@ class ProgressLog {
   void loss(double mean, std::size_t samples);  // of this rank's batch
   void stepped(const Step&, std::size_t own_samples, double training_s);
   Progress progress(std::uint64_t steps) const;
-  int epoch() const { return epoch_; }
   std::uint64_t samples() const { return samples_; }  // by all workers
   std::uint64_t own_samples() const { return own_samples_; }
 

@@ -178,7 +178,8 @@ void Session::keep(Score& score) {
   if (score.ends_epoch) log_.epoch_ended(score.training_s);
   if (!leads() || experiment.hollow()) return;
   if (options_.folder) options_.folder->add_metrics(to_json(score));
-  if (watcher()) watcher()->score(score, log_.epoch());
+  // Not where the run is now: scores of ranks that go apart come late.
+  if (watcher()) watcher()->score(score, plan_.position(score.steps - 1).epoch);
 }
 
 std::unique_ptr<Group> Session::group_of(std::vector<int> ranks) {

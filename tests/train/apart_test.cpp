@@ -42,6 +42,19 @@ TEST_P(Apart, TheSameSeedGivesTheSameBitsInSimulation) {
   EXPECT_EQ(first, once());
 }
 
+TEST(ApartScores, AreToldWithTheEpochTheyAreOf) {
+  struct Told final : Watcher {
+    void notice(const std::string&) override {}
+    void step(const Progress&) override {}
+    void score(const Score&, int epoch) override { epochs.push_back(epoch); }
+    std::vector<int> epochs;
+  } told;
+  WorkerOptions options;
+  options.watcher = &told;
+  train_in("loopback", config_of("gossip"), options);
+  EXPECT_THAT(told.epochs, ::testing::ElementsAre(0, 1, 2));
+}
+
 TEST_P(Apart, EveryExchangeIsProved) {
   TrainConfig config = config_of(GetParam());
   config.audit = GetParam() != "hogwild";  // which has no exchanges
