@@ -60,7 +60,7 @@ void TrainFlags::add_who(CLI::App& command) {
   add(command, "--servers", "servers", flags_.servers,
       "Servers, for strategies that have them (1 there)");
   add(command, "--server-placement", "server_placement", flags_.server_placement,
-      "dedicated: on hosts of their own; colocated: server k beside worker k, on its host");
+      "dedicated: ranks of their own; colocated: server k with worker k, on its host");
   add(command, "--threads", "threads", flags_.threads, "Threads a worker; 0: cores / workers");
   add(command, "--cluster", "cluster", flags_.cluster,
       "local, sim:… or netns:…; see `lockstep list clusters`");
