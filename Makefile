@@ -13,11 +13,11 @@ setup:  ## install what is missing, from Debian
 	@scripts/setup.sh
 
 build: setup  ## build build/release/lockstep and the tests
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
 program: setup  ## build build/release/lockstep alone
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j$(JOBS) --target lockstep
 
 test: build  ## run every test
