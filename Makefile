@@ -1,9 +1,10 @@
 # Each target works from a fresh clone on Debian 12: it installs and builds what it needs first.
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
 SANITIZED := core transport collectives strategies
 CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
 
-.PHONY: help setup build program test test-sanitizers asan tsan bench lint format study quickstart clean
+.PHONY: help setup build program install test test-sanitizers asan tsan bench lint format study quickstart clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -19,6 +20,11 @@ build: setup  ## build build/release/lockstep and the tests
 program: setup  ## build build/release/lockstep alone
 	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j$(JOBS) --target lockstep
+
+install: setup  ## the program and the library: make install PREFIX=/usr/local
+	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j$(JOBS) --target installable
+	@cmake --install build/release --prefix $(PREFIX)
 
 test: build  ## run every test
 	@scripts/setup.sh test

@@ -1,5 +1,5 @@
-# `cmake --install BUILD --prefix P`: the program, and what find_package(lockstep) needs to make the
-# target lockstep::lockstep of it.
+# The target `installable`, then `cmake --install BUILD --prefix P` (which is `make install PREFIX=P`): the
+# program, and what find_package(lockstep) needs to make the target lockstep::lockstep of it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -21,3 +21,6 @@ install(CODE "set(source ${CMAKE_SOURCE_DIR}/src)")
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/install_headers.cmake)
 
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# All that is installed, and nothing else: whoever built the program alone has not built the library.
+add_custom_target(installable DEPENDS lockstep lockstep_lockstep)

@@ -13,6 +13,7 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+run(${CMAKE_COMMAND} --build ${build} --target installable)
 run(${CMAKE_COMMAND} --install ${build} --prefix ${folder}/prefix)
 run(${CMAKE_COMMAND} -S ${source}/examples -B ${folder}/examples -DCMAKE_PREFIX_PATH=${folder}/prefix)
 run(${CMAKE_COMMAND} --build ${folder}/examples --target two_ranks)

@@ -129,7 +129,7 @@ Complaints sizes(const SourceFile& file) {
   static const std::regex starts_function(R"([A-Za-z_\[].*)");
   Complaints out;
   const auto lines = lines_of(file);
-  if (lines.size() > 300) out.push_back(file.path + ": " + std::to_string(lines.size()) + " lines");
+  if (lines.size() > 600) out.push_back(file.path + ": " + std::to_string(lines.size()) + " lines");
   std::size_t start = 0;  // of what the next "}" in the first column ends
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
