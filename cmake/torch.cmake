@@ -8,7 +8,7 @@ find_package(Torch 1.13 REQUIRED)
 # `torch` is imported, so its headers are system headers and -Werror does not look into them.
 add_library(lockstep_torch INTERFACE)
 target_link_libraries(lockstep_torch INTERFACE lockstep_flags torch)
-# ccache stores what was compiled with a precompiled header only with this and the sloppiness below.
+# ccache stores what was compiled with a precompiled header only with this.
 target_compile_options(lockstep_torch INTERFACE $<BUILD_INTERFACE:-fpch-preprocess>)
 
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/torch_header.cpp CONTENT "// Only carries the header.\n")
@@ -18,10 +18,6 @@ target_precompile_headers(lockstep_torch_header PRIVATE <torch/torch.h>)
 # Also for tests and programs that include LibTorch.
 function(lockstep_with_torch target)
   target_link_libraries(${target} PUBLIC lockstep_torch)
-  if(CCACHE)
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
-  endif()
   if(NOT target STREQUAL lockstep_torch_header)
     target_precompile_headers(${target} REUSE_FROM lockstep_torch_header)
   endif()
