@@ -123,13 +123,32 @@ void SimulatedNetwork::fly(const Pair& pair, std::size_t bytes, Flight& flight) 
   const double latency = pair.from_host == pair.to_host ? local_latency_s_ : latency_s_;
   const double due = virtual_now() + latency;
   connection.messages.push_back({bytes, &flight, due});
-  if (connection.messages.size() == 1) Timer::set(due, [&] { start_first(connection); });
+  if (connection.messages.size() == 1) start_at(due, connection);
+}
+
+void SimulatedNetwork::start_at(double time, Connection& connection) {
+  const auto [start, is_new] = starts_.try_emplace(time);
+  start->second.push_back(&connection);
+  if (!is_new) return;
+  Timer::set(time, [this, start = start] {
+    const auto due = starts_.extract(start);  // first, since one that starts may ask for another
+    // Records of transfers side by side in memory: SimGrid walks through them all whenever one
+    // ends.
+    for (Connection* c : due.mapped()) prepare_first(*c);
+    for (Connection* c : due.mapped()) start_first(*c);
+  });
+}
+
+void SimulatedNetwork::prepare_first(Connection& connection) {
+  if (connection.messages.front().bytes > 0 && !connection.prepared)
+    connection.prepared =
+        s4u::Comm::sendto_init(hosts_[connection.from_host], hosts_[connection.to_host]);
 }
 
 void SimulatedNetwork::start_first(Connection& connection) {
   if (connection.messages.front().bytes == 0) return landed(connection);
-  const auto comm =
-      s4u::Comm::sendto_init(hosts_[connection.from_host], hosts_[connection.to_host]);
+  prepare_first(connection);
+  const auto comm = std::move(connection.prepared);
   comm->set_payload_size(connection.messages.front().bytes);
   // Detached, it belongs to no actor: nobody waits for it and no death cancels it. The signal above
   // tells its end, by the address of the action that has just joined the model's list.
@@ -145,8 +164,7 @@ void SimulatedNetwork::landed(Connection& connection) {
   connection.messages.pop_front();
   // By a timer even if it is due: SimGrid is in the middle of ending the one before.
   if (!connection.messages.empty())
-    Timer::set(std::max(virtual_now(), connection.messages.front().due),
-               [&] { start_first(connection); });
+    start_at(std::max(virtual_now(), connection.messages.front().due), connection);
   flight.land();
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -51,11 +52,14 @@ class SimulatedNetwork {
       Flight* flight;
       double due;  // when its first byte reaches the far end, if nothing is before it
     };
-    std::deque<Message> messages;  // the first is under way
+    std::deque<Message> messages;    // the first is under way,
+    simgrid::s4u::CommPtr prepared;  // or about to be, by this
   };
   // By SimGrid's record of the transfer, as an identity only.
   using Flying = std::unordered_map<const void*, Connection*>;
 
+  void start_at(double time, Connection&);
+  void prepare_first(Connection&);
   void start_first(Connection&);
   void landed(Connection&);
 
@@ -64,6 +68,8 @@ class SimulatedNetwork {
   simgrid::kernel::resource::Model* model_ = nullptr;
   std::vector<simgrid::s4u::Host*> hosts_;
   std::unordered_map<std::uint64_t, Connection> connections_;
+  // By virtual time, in the order asked for. One alarm rings for all that start together.
+  std::map<double, std::vector<Connection*>> starts_;
   std::shared_ptr<Flying> flying_;  // shared with SimGrid's signal, which can't be disconnected
 };
 
