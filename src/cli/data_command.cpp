@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/names.h"
 #include "core/units.h"
+#include "data/published.h"
 
 namespace lockstep {
 namespace {
@@ -25,10 +26,11 @@ DataCommand::DataCommand(CLI::App& application) {
   CLI::App* data = application.add_subcommand("data", "Get a data set, or make one");
   data->require_subcommand(1);
   fetch_ = data->add_subcommand("fetch", "Fetch a data set once, and check it");
-  fetch_->add_option("what", what_, "mnist");
-  fetch_->add_option("--to", to_, "Folder (mnist in the cache folder, where --data mnist looks)");
+  fetch_->add_option("what", what_, "mnist, cifar10 or fashion-mnist");
+  fetch_->add_option("--to", to_, "Folder (its name in the cache folder, where --data NAME looks)");
   fetch_->footer(
-      "\nExamples:\n  lockstep data fetch mnist\n  lockstep data fetch mnist --to mnist");
+      "\nExamples:\n  lockstep data fetch mnist\n  lockstep data fetch cifar10 --to cifar10\n"
+      "  lockstep train --model resnet20 --data cifar10");
   make_ = data->add_subcommand("make", "Make an ImageNet-layout folder of generated JPEGs");
   const auto option = [this](const char* flag, std::string& value, const char* text) {
     make_->add_option(flag, value, text)->capture_default_str();
@@ -52,16 +54,18 @@ DataCommand::DataCommand(CLI::App& application) {
 int DataCommand::run() const { return fetch_->parsed() ? fetch() : make(); }
 
 int DataCommand::fetch() const {
-  expect_name("data set to fetch", what_, "mnist");
-  const std::string folder = to_.empty() ? cache_folder() + "/mnist" : to_;
-  const bool fetched = fetch_mnist(folder);
+  if (what_.empty()) throw UsageError("which data set to fetch? mnist, cifar10 or fashion-mnist");
+  const PublishedSet& set = published(what_);
+  const std::string folder = to_.empty() ? cache_folder() + "/" + what_ : to_;
+  const bool fetched = fetch_data(what_, folder);
   if (json_)
     fmt::print("{}\n",
                nlohmann::ordered_json{
-                   {"data", "mnist"}, {"path", folder}, {"fetched", fetched}, {"verified", true}}
+                   {"data", what_}, {"path", folder}, {"fetched", fetched}, {"verified", true}}
                    .dump());
   else
-    fmt::print("MNIST {} {}, checked by MD5\n", fetched ? "is now in" : "was already in", folder);
+    fmt::print("{} {} {}, checked by MD5\n", set.title, fetched ? "is now in" : "was already in",
+               folder);
   return 0;
 }
 

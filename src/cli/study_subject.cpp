@@ -104,7 +104,7 @@ class TrainSubject : public study::Subject {
   void check_data(const TrainConfig& config) const {
     const auto what = std::tuple(config.data, config.limit, config.test_limit);
     if (!opened_.contains(what))
-      open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_mnist});
+      open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_data});
     opened_.insert(what);
   }
 

@@ -22,7 +22,7 @@ Examples:
   lockstep train -n 4 --strategy ssp:staleness=3 --cluster sim:step=100ms,slow=rank1:3.0
   lockstep train -n 4 --strategy gossip:p=0.1 --fault kill:rank=2,after=500
   lockstep train -n 10 --strategy epoch-average:give_up=60 --split class
-  lockstep train --model resnet20 --data cifar10:DIR --optimizer sgd:lr=0.1,momentum=0.9
+  lockstep train --model resnet20 --data cifar10 --optimizer sgd:lr=0.1,momentum=0.9
   lockstep train --model FILE.pt --data arrays:DIR
   lockstep train -n 24 --cluster sim:bandwidth=10Gbps,latency=50us,step=100ms,slow=rank3:2.0
   lockstep train -n 256 --model vgg16 --data synthetic:shape=3x224x224,classes=1000 --steps 100 \

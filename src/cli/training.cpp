@@ -54,7 +54,7 @@ void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFold
 Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<Start> start)
     : hosts_(flags.hosts()),
       start_(std::move(start)),
-      experiment_(std::move(config), fetch_mnist),
+      experiment_(std::move(config), fetch_data),
       view_(flags.json() ? stderr : stdout,
             experiment_.config.steps ? 0 : experiment_.config.epochs, flags.tells()) {
   // What was opened, and not what was asked for, is what workers and a resumed run open again.

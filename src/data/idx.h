@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "data/raw_array.h"
+#include "data/array_dataset.h"
 
 namespace lockstep {
 
@@ -20,5 +20,9 @@ struct IdxFiles {
 // "test-…"); none if there are no train images. UsageError: some of the four are there and others
 // not.
 std::optional<IdxFiles> find_idx(const std::filesystem::path& folder);
+
+// The sets in those files, without name and spec. Bytes are divided by usual.unit, other numbers
+// are taken as they are; the keys `mean` and `deviation` win over the usual ones.
+Data open_idx_folder(const std::filesystem::path& folder, const Options&, const Normal& usual);
 
 }  // namespace lockstep

@@ -11,13 +11,15 @@
 
 namespace lockstep {
 
+using Fetch = std::function<void(std::string_view name, const std::filesystem::path& folder)>;
+
 struct OpenRequest {
   std::size_t limit = 0, test_limit = 0;  // the first so many samples; 0: all
   std::filesystem::path cache;            // where fetched sets lie, one folder each
-  // Puts MNIST's files into that folder, or throws a UsageError or InternalError that says why it
-  // can't; anything else ends the opening. Empty: don't try. A function, because only cli/ starts
-  // programs.
-  std::function<void(const std::filesystem::path&)> fetch_mnist;
+  // Puts the files of the published set of that name (see published.h) into the folder, or throws a
+  // UsageError or InternalError that says why it can't; anything else ends the opening. Empty:
+  // don't try. A function, because only cli/ starts programs.
+  Fetch fetch;
 };
 
 struct DatasetRow {

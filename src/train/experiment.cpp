@@ -24,9 +24,8 @@ std::optional<Simulation> simulation_of(const TrainConfig& config) {
                          config.guests());
 }
 
-Data data_of(const TrainConfig& config,
-             const std::function<void(const std::filesystem::path&)>& fetch_mnist) {
-  OpenRequest request{config.limit, config.test_limit, config.cache, fetch_mnist};
+Data data_of(const TrainConfig& config, const Fetch& fetch) {
+  OpenRequest request{config.limit, config.test_limit, config.cache, fetch};
   Data data = open_data(config.data, request);
   if (data.train->size() == 0)
     throw UsageError(fmt::format("{} has no training samples", config.data));
@@ -55,11 +54,10 @@ std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
   return batches;
 }
 
-Experiment::Experiment(TrainConfig asked,
-                       const std::function<void(const std::filesystem::path&)>& fetch_mnist)
+Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
     : config(checked(std::move(asked))),
       simulation(simulation_of(config)),
-      data(data_of(config, fetch_mnist)),
+      data(data_of(config, fetch)),
       plan(plan_of(config, *data.train, batch_by_worker(config), split_s)),
       cores(this_machine().cores),
       batches_(batch_by_worker(config)) {

@@ -15,10 +15,9 @@
 namespace lockstep {
 
 struct Experiment {
-  // Completes and checks the configuration (see config.h), and opens the data. `fetch_mnist`: see
+  // Completes and checks the configuration (see config.h), and opens the data. `fetch`: see
   // data/open.h; empty: data must be there. UsageError.
-  explicit Experiment(TrainConfig,
-                      const std::function<void(const std::filesystem::path&)>& fetch_mnist = {});
+  explicit Experiment(TrainConfig, const Fetch& fetch = {});
 
   TrainConfig config;
   std::optional<Simulation> simulation;

@@ -7,8 +7,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "data/files.h"
-#include "data/mnist.h"
-#include "data/open.h"
+#include "data/published.h"
 
 namespace lockstep {
 namespace {
@@ -154,14 +153,16 @@ TEST(Mnist, IsNotWhatOnlyBearsItsNames) {
 TEST(Mnist, IsFetchedIntoTheCacheWhereItIsMissing) {
   const Folder folder;
   std::filesystem::path asked;
-  const Data data = open_data("mnist", {10, 5, folder.path(), [&](const auto& to) { asked = to; }});
+  const Data data = open_data(
+      "mnist", {10, 5, folder.path(), [&](std::string_view, const auto& to) { asked = to; }});
   EXPECT_EQ(asked, folder.path() / "mnist");
 }
 
 TEST(Mnist, ThatCanNotBeHadIsReplacedByDigitsAndSaysSo) {
   const Folder folder;
-  const OpenRequest request{10, 5, folder.path(),
-                            [](const auto&) { throw InternalError("no network"); }};
+  const OpenRequest request{10, 5, folder.path(), [](std::string_view, const auto&) {
+                              throw InternalError("no network");
+                            }};
   const Data data = open_data("mnist", request);
   EXPECT_EQ(data.name, "digits");
   EXPECT_EQ(data.spec, "digits");
