@@ -1,5 +1,6 @@
 #include "cluster/control_client.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <thrift/protocol/TBinaryProtocol.h>
@@ -42,6 +43,7 @@ struct ControlClient::Connection {
     socket->setRecvTimeout(kAnswerMs);
     socket->setSendTimeout(kAnswerMs);
     socket->open();
+    fcntl(socket->getSocketFD(), F_SETFD, FD_CLOEXEC);
   }
 
   std::shared_ptr<thrift::TConfiguration> config;
@@ -66,23 +68,30 @@ ControlClient::ControlClient(const Start& start, double deadline) : address_(sta
   // It would print a line for every try while the coordinator is not there yet.
   thrift::GlobalOutput.setOutputFunction([](const char*) {});
   const Address address = parse_address(start.address, "the coordinator's address");
-  while (!connection_) {
+  for (;;) {
+    const char* failed = "no coordinator answers at {}: {}";
     try {
       connection_ = std::make_unique<Connection>(address);
+      failed = "the coordinator at {} hung up on the handshake: {}";
+      prove_both(start);
+      return;
+    } catch (const protocol::Refused& refused) {
+      throw UsageError(fmt::format("the coordinator at {} refused: {}", address_, refused.why));
     } catch (const thrift::TException& error) {
+      // It may start later than its workers, or be crowded by strangers.
       if (wall_now() > deadline)
-        throw TransportError(
-            TransportError::Kind::deadline, 0,
-            fmt::format("no coordinator answers at {}: {}", address_, error.what()));
+        throw TransportError(TransportError::Kind::deadline, 0,
+                             fmt::format(fmt::runtime(failed), address_, error.what()));
       std::this_thread::sleep_for(kRetryPause);
     }
   }
+}
+
+void ControlClient::prove_both(const Start& start) {
   Transcript transcript{protocol::g_protocol_constants.VERSION, start.rank, start.size,
                         random_nonce(), ""};
-  ask([&](auto& client) {
-    client.hello(transcript.coordinator_nonce, transcript.version, transcript.rank, transcript.size,
-                 transcript.worker_nonce);
-  });
+  connection_->client.hello(transcript.coordinator_nonce, transcript.version, transcript.rank,
+                            transcript.size, transcript.worker_nonce);
   if (transcript.coordinator_nonce.size() != kNonceBytes)
     throw UsageError(fmt::format("what answers at {} is no coordinator of ours", address_));
   std::string proof;
@@ -91,9 +100,6 @@ ControlClient::ControlClient(const Start& start, double deadline) : address_(sta
   } catch (const protocol::Refused& refused) {
     throw UsageError(fmt::format("the coordinator at {} refused the job key of rank {}: {}",
                                  address_, start.rank, refused.why));
-  } catch (const thrift::TException& error) {
-    throw UsageError(fmt::format("the coordinator at {} hung up on the handshake of rank {}: {}",
-                                 address_, start.rank, error.what()));
   }
   if (!same_proof(proof, proof_of(start.key, Role::coordinator, transcript)))
     throw UsageError(

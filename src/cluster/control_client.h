@@ -17,7 +17,8 @@ class ControlIf;
 
 class ControlClient {
  public:
-  // Tries until `deadline` (wall_now()), for the coordinator may start later than its workers.
+  // Tries until `deadline` (wall_now()): the coordinator may start later than its workers, and hang
+  // up on one that has not proved itself yet when strangers crowd it.
   // UsageError: it refused the job key, or could not prove that it knows it.
   ControlClient(const Start&, double deadline);
   ~ControlClient();
@@ -38,6 +39,7 @@ class ControlClient {
 
  private:
   struct Connection;
+  void prove_both(const Start&);
   template <class Call>
   auto ask(Call);
 

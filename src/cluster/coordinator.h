@@ -1,8 +1,8 @@
 // The control plane's one server: workers prove that they know the job key, join, are introduced to
 // each other, and hear of deaths. It runs on a thread of its own, in the launcher or in rank 0.
-// Strangers (port scans, garbage, huge lengths, silence) are dropped and disturb nobody; nothing
-// they send is believed before the handshake. The wire is not encrypted: who can alter packets on
-// the way is outside its protection.
+// Strangers (port scans, garbage, huge lengths, silence, more connections than this process may
+// open) are dropped and disturb nobody; nothing they send is believed before the handshake. The
+// wire is not encrypted: who can alter packets on the way is outside its protection.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,8 @@ struct CoordinatorOptions {
 
 class Coordinator {
  public:
-  // Connections that have not proved themselves after so long are closed.
+  // Connections that have not proved themselves after so long are closed, and the oldest of them
+  // earlier where they are too many: a worker whose handshake is cut off tries again.
   static constexpr double kStrangerSeconds = 5;
 
   // Listens when it returns, in the calling thread's network namespace. UsageError if it can't.

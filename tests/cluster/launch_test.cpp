@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+
+#include "cluster/address.h"
 #include "cluster/program.h"
 #include "core/error.h"
 
@@ -200,6 +203,49 @@ TEST(Launch, TheEnvironmentIsPassedOn) {
   EXPECT_THAT(program.out(),
               AllOf(HasSubstr("[0] 0 2 0 2 7 kept\n"), HasSubstr("[1] 1 2 1 2 7 kept\n")));
   EXPECT_THAT(program.err(), HasSubstr("as OMP_NUM_THREADS says"));
+}
+
+TEST(Launch, WorkersInheritNoSocket) {
+  Program program({WORKER_FOR_TESTS, "launch-sh", "2", "ls -l /proc/$$/fd"});
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(program.out(), AllOf(HasSubstr("[1] "), Not(HasSubstr("socket:"))));
+}
+
+// Over UCX too, where one who never heard from it sees only a closed connection.
+TEST(Launch, WhoLeavesBeforeOthersTurnToItHasLeftAndNotDied) {
+  for (const char* how : {"launch", "launch-ucx"}) {
+    Program program({WORKER_FOR_TESTS, how, "3", "lose-one-that-left"});
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    EXPECT_THAT(program.out(), AllOf(HasSubstr("[0] rank 1 left"), HasSubstr("[2] rank 1 left")));
+    EXPECT_THAT(program.err(), Not(HasSubstr("is lost"))) << how;
+  }
+}
+
+// Who reaches a port but has no key holds it in vain: 200 connections at a time, to the coordinator
+// of a launcher that may open 128 descriptors, and to the ports of its ranks.
+TEST(Launch, StrangersThatTakeAllConnectionsEndNobody) {
+  const std::string command =
+      fmt::format("ulimit -n 128; exec {} launch-ucx 2 forever", WORKER_FOR_TESTS);
+  Program program({"sh", "-c", command});
+  ASSERT_TRUE(program.says("is ready", 2)) << program.err();
+  std::vector<Address> ports = {parse_address(program.word_after("coordinator at "), "")};
+  for (const int pid : program.pids())
+    for (const int port : listening_ports(pid)) ports.push_back({"127.0.0.1", port});
+  EXPECT_GE(ports.size(), 5u) << "two ranks, two lanes each";
+  std::deque<RawConnection> strangers;
+  for (int i = 0; i < 1000; ++i) {
+    strangers.emplace_back(ports[i % 2 == 0 ? 0 : i / 2 % ports.size()])
+        .say(i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : "");
+    if (strangers.size() > 200) strangers.pop_front();
+  }
+  // The coordinator has looked at them all: the newest is the last that it lets go.
+  RawConnection last(ports[0]);
+  EXPECT_TRUE(last.closed_within(60));
+  ASSERT_TRUE(program.says("went round", 4 + program.count("went round"))) << program.err();
+  for (const int pid : program.pids()) EXPECT_TRUE(runs(pid));
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM) << program.err();
+  EXPECT_THAT(program.err(), AllOf(HasSubstr("told to stop by SIGTERM"), Not(HasSubstr("died"))));
 }
 
 TEST(Launch, StopsWhenTold) {

@@ -27,21 +27,25 @@ class Program {
   const std::string& err() const { return err_; }
 
   // Until it has ended: its status as a shell counts, or -1 after so long.
-  int wait(double seconds = 30) {
+  int wait(double seconds = 120) {
     if (!read_until([&] { return child_.reap(); }, seconds)) return -1;
     read_some();
     return shell_status(child_.wait_status());
   }
   // Until `text` appeared on stdout `times` times.
-  bool says(const std::string& text, int times = 1, double seconds = 30) {
-    return read_until(
-        [&] {
-          int count = 0;
-          for (auto at = out_.find(text); at != std::string::npos; at = out_.find(text, at + 1))
-            ++count;
-          return count >= times;
-        },
-        seconds);
+  bool says(const std::string& text, int times = 1, double seconds = 120) {
+    return read_until([&] { return count(text) >= times; }, seconds);
+  }
+  // How often it appeared on stdout so far.
+  int count(const std::string& text) const {
+    int count = 0;
+    for (auto at = out_.find(text); at != std::string::npos; at = out_.find(text, at + 1)) ++count;
+    return count;
+  }
+  // What follows `text` on stdout, up to a space or the line's end.
+  std::string word_after(const std::string& text) const {
+    const auto at = out_.find(text) + text.size();
+    return out_.substr(at, out_.find_first_of(" \n", at) - at);
   }
   // The numbers after "pid " on stdout.
   std::vector<int> pids() const {

@@ -7,8 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "cluster/address.h"
 #include "eventually.h"
@@ -84,5 +89,27 @@ class RawListener {
   int fd_;
   int peer_ = -1;
 };
+
+// The TCP ports of IPv4 that a process listens on.
+inline std::vector<int> listening_ports(int pid) {
+  const std::string proc = "/proc/" + std::to_string(pid);
+  std::set<std::string> sockets;  // "socket:[123]"
+  for (const auto& fd : std::filesystem::directory_iterator(proc + "/fd")) {
+    std::error_code gone;
+    sockets.insert(std::filesystem::read_symlink(fd, gone).string());
+  }
+  std::vector<int> ports;
+  std::ifstream table(proc + "/net/tcp");
+  std::string line, number, local, remote, state, inode;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    words >> number >> local >> remote >> state;
+    for (int skipped = 0; skipped < 6; ++skipped) words >> inode;
+    if (state == "0A" && sockets.count("socket:[" + inode + "]"))
+      ports.push_back(std::stoi(local.substr(local.find(':') + 1), nullptr, 16));
+  }
+  return ports;
+}
 
 }  // namespace lockstep

@@ -76,6 +76,17 @@ void lose_two(Rank& rank, const std::string& act) {
   if (act == "lose-all") pause();
 }
 
+// Rank 1 leaves at once, and has said nothing to anybody before.
+void turn_to_one_that_left(Rank& rank) {
+  if (rank.rank() == 1) return;
+  try {
+    rank.peers.wait(rank.peers.recv(1, {Purpose::setup, 8}, {}));
+  } catch (const TransportError& error) {
+    const bool left = error.kind() == TransportError::Kind::left;
+    std::printf("rank 1 %s: %s\n", left ? "left" : "did not leave", error.what());
+  }
+}
+
 int work(const std::string& act, int culprit) {
   const auto start = start_from(variable);
   if (!start) throw UsageError("worker_for_tests is started by a launcher");
@@ -85,13 +96,21 @@ int work(const std::string& act, int culprit) {
   Job job(*start, options);
   Rank& rank = job.rank();
   try {
-    pass_token(rank, 10);
+    if (act != "lose-one-that-left") pass_token(rank, 10);
     std::printf("rank %d of %d is ready, host %d\n", rank.rank(), rank.size(),
                 rank.peers.host_of(rank.rank()));
     std::fflush(stdout);
     if (act == "stubborn") signal(SIGTERM, SIG_IGN);
     if (act == "stubborn" || act == "hang") pause();
-    if (act == "forever") pass_token(rank, -1);
+    while (act == "forever") {
+      pass_token(rank, 1000);
+      std::printf("rank %d: a token went round\n", rank.rank());
+      std::fflush(stdout);
+    }
+    if (act == "lose-one-that-left") {
+      turn_to_one_that_left(rank);
+      return job.leave(), 0;
+    }
     if (act == "all-reduce") reduce_forever(rank);
     if (act.starts_with("lose"))
       lose_two(rank, act);
@@ -123,6 +142,7 @@ int launch(const std::string& how, int workers, const std::string& act) {
   if (how == "launch-netns-pairs") options.netns = NetnsOptions{(workers + 1) / 2, 2, 0};
   if (how == "launch-netns-crowded") options.netns = NetnsOptions{1, 1, 0};
   Launch launch(options);
+  std::printf("coordinator at %s\n", launch.address().c_str());
   for (int r = 0; r < workers; ++r) std::printf("pid %d\n", launch.pid(r));
   std::fflush(stdout);
   return launch.wait();
