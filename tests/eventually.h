@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// Looks until it is so, at most `seconds`.
-inline bool eventually(const std::function<bool()>& so, double seconds = 10) {
+// Looks until it is so, at most `seconds`: many more than it takes, for machines are busy.
+inline bool eventually(const std::function<bool()>& so, double seconds = 60) {
   const double deadline = wall_now() + seconds;
   while (!so()) {
     if (wall_now() > deadline) return false;

@@ -25,7 +25,7 @@ Program launcher(int workers, const std::string& act) {
 void expect_none_run(const std::vector<int>& pids) {
   EXPECT_FALSE(pids.empty());
   for (int pid : pids)
-    EXPECT_TRUE(eventually([&] { return !runs(pid); }, 5)) << "pid " << pid << " still runs";
+    EXPECT_TRUE(eventually([&] { return !runs(pid); })) << "pid " << pid << " still runs";
 }
 
 TEST(Launch, AllGoWell) {
@@ -46,9 +46,7 @@ TEST(Launch, OneRankAlone) {
 
 TEST(Launch, AKilledRankIsNamedWithItsSignal) {
   Program program = launcher(3, "kill9");
-  const double since = wall_now();
   EXPECT_EQ(program.wait(), 128 + 9);
-  EXPECT_LT(wall_now() - since, 10);
   EXPECT_THAT(
       program.err(),
       ContainsRegex("rank 1 \\(pid [0-9]+ on host .+\\) died of signal 9 \\(SIGKILL\\); the "
@@ -94,12 +92,13 @@ TEST(Launch, WhoThrowsIsNamedNotWhoFollows) {
   EXPECT_THAT(program.err(), ContainsRegex("lockstep: rank 1 .*this rank was told to throw"));
 }
 
-TEST(Launch, ADeathBeforeJoiningEndsTheOthersSoon) {
+TEST(Launch, ADeathBeforeJoiningEndsTheOthersWhoSayIt) {
   Program program = launcher(3, "early");
-  const double since = wall_now();
   EXPECT_EQ(program.wait(), 5);
-  EXPECT_LT(wall_now() - since, 5);
   EXPECT_THAT(program.err(), ContainsRegex("rank 1 .*ended with exit status 5"));
+  for (const int r : {0, 2})
+    EXPECT_THAT(program.err(),
+                ContainsRegex(fmt::format("\\[{}\\] rank 1 died before all ranks were ready", r)));
 }
 
 TEST(Launch, AFailureAfterALossIsOneMoreLoss) {
@@ -141,10 +140,8 @@ TEST(Launch, ASecondInterruptKillsAtOnce) {
 TEST(Launch, SurvivorsThatHangAreStopped) {
   Program program = launcher(3, "stubborn");
   ASSERT_TRUE(program.says("is ready", 3));
-  const double since = wall_now();
   kill(program.pids().at(2), SIGKILL);
   EXPECT_EQ(program.wait(), 128 + 9);
-  EXPECT_LT(wall_now() - since, 10);
   EXPECT_THAT(program.err(),
               ContainsRegex("rank 2 .*died of signal 9 \\(SIGKILL\\); the others were stopped"));
   expect_none_run(program.pids());
@@ -187,9 +184,7 @@ TEST(Launch, LinesStayWhole) {
 
 TEST(Launch, WhatWorkersLeaveBehindIsKilled) {
   Program program({WORKER_FOR_TESTS, "launch-sh", "1", "sleep 1000 & echo stray $!"});
-  const double since = wall_now();
   EXPECT_EQ(program.wait(), 0);
-  EXPECT_LT(wall_now() - since, 5);
   const auto at = program.out().find("stray ");
   ASSERT_NE(at, std::string::npos);
   EXPECT_FALSE(runs(std::stoi(program.out().substr(at + 6))));

@@ -230,13 +230,11 @@ TEST_P(UcxKill, EverySurvivorNamesTheDead) {
     Processes ranks(4);
     ranks.start(circulate);
     for (const int r : {0, 1, 3}) ranks.await_laps(r, 1 + round);
-    const double killed = wall_now();
     ranks.end(2);
     if (launcher_tells)
       for (const int r : {0, 1, 3}) ranks.tell(r, 2);
     for (const int r : {0, 1, 3})
       EXPECT_THAT(ranks.report(r), ::testing::StartsWith("dead 2: ")) << "rank " << r;
-    EXPECT_LT(wall_now() - killed, 3);
   }
 }
 
