@@ -130,11 +130,11 @@ protocol::Roster ControlClient::roster(int round, int first) {
   });
 }
 
-std::vector<protocol::Death> ControlClient::heartbeat(int known) {
+protocol::News ControlClient::heartbeat(int deaths, int departed) {
   return ask([&](auto& client) {
-    std::vector<protocol::Death> deaths;
-    client.heartbeat(deaths, known);
-    return deaths;
+    protocol::News news;
+    client.heartbeat(news, deaths, departed);
+    return news;
   });
 }
 

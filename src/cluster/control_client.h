@@ -29,7 +29,7 @@ class ControlClient {
   void offer(int memory_fd, const std::vector<std::string>& addresses);
   void ready();
   protocol::Roster roster(int round, int first);
-  std::vector<protocol::Death> heartbeat(int known);
+  protocol::News heartbeat(int deaths, int departed);
   void leave(int status, int blamed, const std::string& why);
   // Any call of the service.
   void call(const std::function<void(protocol::ControlIf&)>&);

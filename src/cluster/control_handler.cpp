@@ -86,10 +86,10 @@ void ControlHandler::roster(protocol::Roster& roster, int32_t round, int32_t fir
   if (roster.missing.size() > kMissingNamed) roster.missing.resize(kMissingNamed);
 }
 
-void ControlHandler::heartbeat(std::vector<protocol::Death>& deaths, int32_t known) {
+void ControlHandler::heartbeat(protocol::News& news, int32_t deaths, int32_t departed) {
   expect(Stage::joined);
   members_.heard_from(transcript_.rank);
-  deaths = members_.deaths(known);
+  news = members_.news(deaths, departed);
 }
 
 void ControlHandler::serve(const std::function<void(int rank)>& call) {

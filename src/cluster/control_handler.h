@@ -28,7 +28,7 @@ class ControlHandler final : public protocol::ControlIf {
   void offer(int32_t memory_fd, const std::vector<std::string>& addresses) override;
   void ready() override;
   void roster(protocol::Roster&, int32_t round, int32_t first) override;
-  void heartbeat(std::vector<protocol::Death>&, int32_t known) override;
+  void heartbeat(protocol::News&, int32_t deaths, int32_t departed) override;
   void leave(int32_t status, int32_t blamed, const std::string& why) override;
 
   // In task_calls.cpp.

@@ -18,6 +18,15 @@ void append_number(std::string& text, int number) {
     text.push_back(static_cast<char>(static_cast<std::uint32_t>(number) >> shift));
 }
 
+std::string hmac(const std::string& key, const std::string& text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+            reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &length))
+    throw InternalError("OpenSSL could not compute HMAC-SHA256");
+  return {reinterpret_cast<const char*>(digest), length};
+}
+
 }  // namespace
 
 std::string random_nonce() { return random_bytes(kNonceBytes); }
@@ -34,12 +43,11 @@ std::string proof_of(const std::string& key, Role role, const Transcript& transc
   append_number(text, transcript.size);
   text += transcript.worker_nonce;
   text += transcript.coordinator_nonce;
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-            reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &length))
-    throw InternalError("OpenSSL could not compute HMAC-SHA256");
-  return {reinterpret_cast<const char*>(digest), length};
+  return hmac(key, text);
+}
+
+std::string seal_of(const std::string& key, const std::string& text) {
+  return hmac(key, "lockstep seal " + text);
 }
 
 bool same_proof(const std::string& a, const std::string& b) {

@@ -25,6 +25,9 @@ struct Transcript {
 // 32 bytes that only who knows the key can make, and only for this role in this transcript.
 std::string proof_of(const std::string& key, Role, const Transcript&);
 
+// 32 bytes that only who knows the key can make of this text: no proof of anything above.
+std::string seal_of(const std::string& key, const std::string& text);
+
 // Compares in a time that does not depend on where they differ.
 bool same_proof(const std::string& a, const std::string& b);
 

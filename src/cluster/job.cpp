@@ -11,6 +11,7 @@
 #include "cluster/address.h"
 #include "cluster/coordinator.h"
 #include "cluster/host.h"
+#include "cluster/iface.h"
 #include "cluster/membership.h"
 #include "cluster/remote_tasks.h"
 #include "cluster/wiring.h"
@@ -40,6 +41,9 @@ protocol::Member introduction(const Start& start) {
   me.host = host_identity();
   me.host_name = host_name();
   me.pid = getpid();
+  for (const Iface& iface : interfaces())
+    if (iface.address.find(':') == std::string::npos) me.sources.push_back(iface.address);
+  if (std::ssize(me.sources) > Members::kMostSources) me.sources.clear();  // not all can be told
   return me;
 }
 
@@ -114,7 +118,11 @@ std::unique_ptr<TaskBoard> Job::tasks() {
   return std::make_unique<RemoteTasks>(*parts_->membership);
 }
 
-void Job::leave() { parts_->depart(Members::kWell, -1, ""); }
+void Job::leave() {
+  parts_->deaths.blame(
+      {});  // who leaves in good order flees from nobody, whom it did without before
+  parts_->depart(Members::kWell, -1, "");
+}
 
 void Job::fail(const std::exception& error, bool stops_all) {
   parts_->depart(stops_all ? Members::kStopsAll : Members::kFailed, parts_->blamed_by(error),

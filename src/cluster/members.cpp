@@ -10,20 +10,33 @@ namespace {
 
 constexpr std::size_t kPageBytes = 32 << 10;  // of one roster reply; a frame holds twice as much
 constexpr std::size_t kLongestReason = 1000;
+// Of one reply, so that it fits into a frame.
+constexpr std::ptrdiff_t kDeathsAPage = 32, kDeparturesAPage = 512;
 
 std::size_t bytes_of_member(const protocol::Member& m) {
   std::size_t bytes = 64 + m.host.size() + m.host_name.size();
   for (const auto& address : m.addresses) bytes += 8 + address.size();
+  for (const auto& source : m.sources) bytes += 8 + source.size();
   return bytes;
 }
 
 void check_bounds(const protocol::Member& m) {
   if (m.host.size() > 256 || m.host_name.size() > 256 || m.addresses.size() > 8 ||
-      std::any_of(m.addresses.begin(), m.addresses.end(), [](auto& a) { return a.size() > 4096; }))
+      std::any_of(m.addresses.begin(), m.addresses.end(),
+                  [](auto& a) { return a.size() > 4096; }) ||
+      std::ssize(m.sources) > Members::kMostSources ||
+      std::any_of(m.sources.begin(), m.sources.end(), [](auto& s) { return s.size() > 16; }))
     throw UsageError(
         fmt::format("rank {} introduced itself with more than fits: at most 256 bytes of host "
-                    "name and 8 addresses of 4096 bytes",
-                    m.rank));
+                    "name, 8 addresses of 4096 bytes and {} sources of 16",
+                    m.rank, Members::kMostSources));
+}
+
+template <class Item>
+std::vector<Item> page_of(const std::vector<Item>& items, int known, std::ptrdiff_t most) {
+  const auto from = std::clamp<std::ptrdiff_t>(known, 0, std::ssize(items));
+  const auto to = std::min(std::ssize(items), from + most);
+  return {items.begin() + from, items.begin() + to};
 }
 
 protocol::Death death(int rank, const std::string& reason) {
@@ -86,6 +99,7 @@ void Members::leave(int rank, int status, int blamed, const std::string& why) {
   if (status == kStopsAll) survivors_.push_back({rank, rank, death(rank, why).reason});
   if (status != kWell && !survivor) return bury(rank, why);
   entry.state = State::left;
+  if (status == kWell) departed_.push_back(rank);
   if (gone_) gone_(rank);
   if (survivor) survivors_.push_back({rank, blamed, death(rank, why).reason});
 }
@@ -127,10 +141,17 @@ void Members::bury(int rank, const std::string& reason) {
 
 std::vector<protocol::Death> Members::deaths(int known) const {
   std::lock_guard lock(mutex_);
-  const int all = static_cast<int>(deaths_.size());
-  // Few at a time, so that a reply always fits into a frame.
-  const int from = std::clamp(known, 0, all);
-  return {deaths_.begin() + from, deaths_.begin() + std::min(all, from + 32)};
+  return page_of(deaths_, known, kDeathsAPage);
+}
+
+protocol::News Members::news(int deaths, int departed) const {
+  std::lock_guard lock(mutex_);
+  protocol::News news;
+  news.deaths = page_of(deaths_, deaths, kDeathsAPage);
+  news.departed = page_of(departed_, departed, kDeparturesAPage);
+  news.more =
+      std::ssize(news.deaths) == kDeathsAPage || std::ssize(news.departed) == kDeparturesAPage;
+  return news;
 }
 
 std::vector<Survivor> Members::survivors() const {

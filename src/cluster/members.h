@@ -27,6 +27,8 @@ class Members {
   static constexpr int kSilentTicks = 100;
   // How long a closed connection waits for the launcher's more precise reason.
   static constexpr int kClosedTicks = 4;
+  // Of a member's sources.
+  static constexpr int kMostSources = 64;
 
   explicit Members(int size);
   int size() const { return static_cast<int>(ranks_.size()); }
@@ -54,6 +56,8 @@ class Members {
 
   // Deaths in the order they became known, without the first `known`.
   std::vector<protocol::Death> deaths(int known = 0) const;
+  // What a rank does not know that knows of so many deaths and departures.
+  protocol::News news(int deaths, int departed) const;
   // In the order they gave up.
   std::vector<Survivor> survivors() const;
   // The ranks that have not finished this round: 1 join, 2 offer, 3 ready.
@@ -77,6 +81,7 @@ class Members {
   mutable std::mutex mutex_;
   std::vector<Entry> ranks_;
   std::vector<protocol::Death> deaths_;
+  std::vector<int> departed_;  // in good order
   std::vector<Survivor> survivors_;
 };
 

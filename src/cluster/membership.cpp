@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <limits>
 #include <tuple>
 
 #include "core/error.h"
@@ -73,7 +74,11 @@ void Membership::look_for_deaths(double seconds) {
 }
 
 void Membership::watch(Deaths& deaths) {
-  thread_ = std::thread([this, &deaths] { beat(deaths); });
+  deaths.heard_until(0);
+  thread_ = std::thread([this, &deaths] {
+    beat(deaths);
+    deaths.heard_until(std::numeric_limits<double>::infinity());  // nobody is to wait for more
+  });
 }
 
 void Membership::ask(const std::function<void(protocol::ControlIf&)>& call) {
@@ -82,24 +87,30 @@ void Membership::ask(const std::function<void(protocol::ControlIf&)>& call) {
 }
 
 void Membership::beat(Deaths& deaths) {
-  int known = 0;
+  int known = 0, departed = 0;
   std::unique_lock lock(mutex_);
   const auto period = std::chrono::duration<double>(kHeartbeatSeconds);
   while (!stopped_.wait_for(lock, period, [this] { return stopping_; })) {
     lock.unlock();
     try {
+      const double asked = wall_now();
       const auto news = [&] {
         std::lock_guard one(calls_);
-        return control_.heartbeat(known);
+        return control_.heartbeat(known, departed);
       }();
-      for (const auto& death : news) {
+      for (const int rank : news.departed) {
+        ++departed;
+        if (rank >= 0 && rank < size_) deaths.report_left(rank);
+      }
+      for (const auto& death : news.deaths) {
         ++known;
         if (death.rank >= 0 && death.rank < size_ && death.rank != rank_)
           deaths.report(death.rank, death.reason);
       }
+      if (!news.more) deaths.heard_until(asked);
     } catch (const Error&) {
       for (int r = 0; r < size_; ++r)
-        if (r != rank_) deaths.report(r, kCoordinatorLost[served_by_rank_0_]);
+        if (r != rank_ && !deaths.left(r)) deaths.report(r, kCoordinatorLost[served_by_rank_0_]);
       return;
     }
     lock.lock();

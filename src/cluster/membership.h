@@ -34,8 +34,9 @@ class Membership {
 
   std::string local_address() const { return control_.local_address(); }
 
-  // From now on a thread of its own sends heartbeats and reports deaths; if the coordinator is
-  // lost, it reports every peer. `deaths` must outlive this. Once, after ready().
+  // From now on a thread of its own sends heartbeats and reports who died and who left; if the
+  // coordinator is lost, it reports every peer that had not left as dead. `deaths` must outlive
+  // this. Once, after ready().
   void watch(Deaths& deaths);
   // Any call of the service, beside the heartbeats. Errors as of ControlClient.
   void ask(const std::function<void(protocol::ControlIf&)>&);

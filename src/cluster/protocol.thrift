@@ -4,7 +4,7 @@
 // is refused.
 namespace cpp lockstep.protocol
 
-const i32 VERSION = 2
+const i32 VERSION = 3
 // Of a task's indices that travel at once: 4 bytes each, little end first.
 const i32 INDICES_A_PAGE = 4000
 
@@ -16,11 +16,20 @@ struct Member {
   // From its offer:
   5: i32 memory_fd = -1   // a memory file that ranks of this host open as /proc/PID/fd/FD; -1: none
   6: list<binary> addresses  // one UCX address a lane; empty where UCX is not used
+  // From its join:
+  7: list<string> sources    // IPv4 addresses that its connections may come from; empty: not known
 }
 
 struct Death {
   1: i32 rank
   2: string reason  // completes "rank 3 died: ..."
+}
+
+// What a rank does not know yet.
+struct News {
+  1: list<Death> deaths   // oldest first
+  2: list<i32> departed   // who left in good order, oldest first
+  3: bool more            // ask again: not all fit into this reply
 }
 
 struct Roster {
@@ -68,8 +77,8 @@ service Control {
   void ready() throws (1: Refused refused)
   // Round 1: have all joined? 2: offered? 3: are all ready?
   Roster roster(1: i32 round, 2: i32 first) throws (1: Refused refused)
-  // The deaths after the first `known` ones, oldest first.
-  list<Death> heartbeat(1: i32 known) throws (1: Refused refused)
+  // The deaths after the first `deaths` ones, and who left after the first `departed` ones.
+  News heartbeat(1: i32 deaths, 2: i32 departed) throws (1: Refused refused)
   // status 0: in good order; 1: this rank failed because of rank `blamed`, or by itself (-1); 2: and
   // nobody may go on without it.
   void leave(1: i32 status, 2: i32 blamed, 3: string why) throws (1: Refused refused)

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "cluster/handshake.h"
 #include "cluster/iface.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
@@ -22,7 +24,9 @@ std::vector<int> hosts_of(const std::vector<protocol::Member>& members) {
 
 Wiring::Wiring(const Start& start, std::vector<int> host_of, const std::string& address,
                double patience_seconds, Deaths& deaths)
-    : place_{start.rank, std::move(host_of), patience_seconds}, deaths_(deaths) {
+    : place_{start.rank, std::move(host_of), patience_seconds},
+      seal_([key = start.key](const std::string& text) { return seal_of(key, text); }),
+      deaths_(deaths) {
   const int hosts = 1 + *std::max_element(place_.host_of.begin(), place_.host_of.end());
   if (hosts > 1 && start.transport == "shm")
     throw UsageError(fmt::format(
@@ -38,7 +42,10 @@ Wiring::Wiring(const Start& start, std::vector<int> host_of, const std::string& 
         "the ranks are on {} hosts, but rank {} would use interface lo, which reaches only "
         "its own: name another with --iface",
         hosts, start.rank));
-  for (int lane = 0; lane < kLanes; ++lane) workers_.push_back(std::make_unique<UcxWorker>(iface));
+  for (int lane = 0; lane < kLanes; ++lane) {
+    workers_.push_back(std::make_unique<UcxWorker>(iface));
+    workers_.back()->admit_only({});  // nobody, until it is known who is a member
+  }
 }
 
 int Wiring::leader() const {
@@ -61,9 +68,24 @@ std::vector<std::unique_ptr<Transport>> Wiring::open_lanes(
   if (near_ && !host_)
     host_ =
         std::make_shared<ShmHost>(place_, deaths_, static_cast<int>(first.pid), first.memory_fd);
+  if (far_) admit_only(members);
   std::vector<std::unique_ptr<Transport>> lanes;
   for (int lane = 0; lane < kLanes; ++lane) lanes.push_back(open_lane(lane, members));
   return lanes;
+}
+
+void Wiring::admit_only(const std::vector<protocol::Member>& members) {
+  bool all_known = true;
+  std::set<std::string> sources;
+  for (const auto& member : members) {
+    all_known = all_known && !member.sources.empty();
+    sources.insert(member.sources.begin(), member.sources.end());
+  }
+  for (const auto& worker : workers_)
+    if (all_known)
+      worker->admit_only({sources.begin(), sources.end()});
+    else
+      worker->admit_all();
 }
 
 std::unique_ptr<Transport> Wiring::open_lane(int lane,
@@ -75,8 +97,9 @@ std::unique_ptr<Transport> Wiring::open_lane(int lane,
     addresses.push_back(reached ? "" : member.addresses.at(lane));
   }
   auto far = std::make_unique<UcxTransport>(
-      std::move(workers_[lane]), UcxPlace{place_.rank, place_.host_of, place_.patience_seconds},
-      std::move(addresses), deaths_);
+      std::move(workers_[lane]),
+      UcxPlace{place_.rank, place_.host_of, place_.patience_seconds, seal_}, std::move(addresses),
+      deaths_);
   if (!near_) return far;
   const auto doze = [&wire = *far](double seconds) { wire.doze(seconds); };
   return open_routed(open_shm(host_, lane), std::move(far), doze);

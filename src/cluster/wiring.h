@@ -11,6 +11,7 @@
 #include "transport/deaths.h"
 #include "transport/shm_host.h"
 #include "transport/transport.h"
+#include "transport/ucx_peers.h"
 #include "transport/ucx_worker.h"
 
 namespace lockstep {
@@ -35,9 +36,11 @@ class Wiring {
 
  private:
   int leader() const;  // the lowest rank of this host
+  void admit_only(const std::vector<protocol::Member>& members);
   std::unique_ptr<Transport> open_lane(int lane, const std::vector<protocol::Member>& members);
 
   const ShmOptions place_;
+  const Seal seal_;
   Deaths& deaths_;
   bool near_ = false, far_ = false;  // shared memory; UCX
   std::shared_ptr<ShmHost> host_;

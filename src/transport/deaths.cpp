@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-Deaths::Deaths(int ranks) : dead_(ranks), reasons_(ranks), event_fd_(eventfd(0, EFD_CLOEXEC)) {
+Deaths::Deaths(int ranks)
+    : dead_(ranks), left_(ranks), reasons_(ranks), event_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (event_fd_ < 0) throw_errno("eventfd");
 }
 

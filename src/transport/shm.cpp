@@ -177,9 +177,13 @@ class Shm final : public Transport {
   // The line whose end makes this operation impossible, or nullptr.
   ShmLine* obstacle(const ShmOperation& op) {
     if (op.peer != kAnyRank) return is_gone(line_to(op.peer)) ? &line_to(op.peer) : nullptr;
-    for (ShmLine& line : lines_)
+    ShmLine* worst = nullptr;  // a death says more than a departure
+    for (ShmLine& line : lines_) {
       if (!is_gone(line)) return nullptr;
-    return lines_.empty() ? nullptr : &lines_.front();
+      if (!worst || (host_->deaths().dead(line.peer()) && !host_->deaths().dead(worst->peer())))
+        worst = &line;
+    }
+    return worst;
   }
 
   void throw_if_hopeless(ShmOperation& op) {

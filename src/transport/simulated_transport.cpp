@@ -103,6 +103,11 @@ void SimulatedTransport::throw_if_hopeless(SimulatedRequest& r) {
   if (peer == kAnyRank) {
     if (world_.present() > 1) return;
     for (peer = 0; peer < size() - 1 && !world_.fate(peer).gone;) ++peer;
+    for (int p = 0; p < size(); ++p)  // a death says more than a departure
+      if (p != rank_ && world_.fate(p).died) {
+        peer = p;
+        break;
+      }
   } else if (!(r.is_send ? world_.fate(peer).died : world_.fate(peer).gone)) {
     return;
   }

@@ -30,6 +30,15 @@ int sender_of(ucp_tag_t tag) {
   return static_cast<int>((tag & UcxPeers::kTagRankMask) >> UcxPeers::kTagRankShift);
 }
 
+void drop(ucp_worker_h worker, ucp_tag_message_h message) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK;
+  param.cb.recv = [](void* request, ucs_status_t, const ucp_tag_recv_info_t*, void*) {
+    ucp_request_free(request);
+  };
+  ucp_tag_msg_recv_nbx(worker, nullptr, 0, message, &param);
+}
+
 }  // namespace
 
 UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, UcxPlace place,
@@ -37,7 +46,7 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, UcxPlace place,
     : place_(std::move(place)),
       deaths_(deaths),
       worker_(std::move(worker)),
-      peers_(*worker_, place_.rank, std::move(addresses), deaths) {}
+      peers_(*worker_, place_.rank, std::move(addresses), place_.seal, deaths) {}
 
 UcxTransport::~UcxTransport() {
   // Nothing may land in memory whose owner is gone.
@@ -86,16 +95,21 @@ Request UcxTransport::recv(int from, Tag tag, Bytes into, Combine combine) {
   o.into = into;
   o.combine = combine;
   if (combine) o.scratch = scratch_.take(into.size);
+  post(o);
+  return {o.id};
+}
+
+void UcxTransport::post(Operation& o) {
+  o.ended = false;
   ucp_request_param_t param{};
   // A receive that ended at once would not tell the size of a message too long.
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.cb.recv = on_received;
   param.user_data = &o;
-  begun(o,
-        ucp_tag_recv_nbx(worker_->handle(), combine ? o.scratch.data.get() : into.data, into.size,
-                         wire_tag(from == kAnyRank ? 0 : from, tag), match_mask(from), &param));
-  return {o.id};
+  begun(o, ucp_tag_recv_nbx(worker_->handle(), o.combine ? o.scratch.data.get() : o.into.data,
+                            o.into.size, wire_tag(o.peer == kAnyRank ? 0 : o.peer, o.tag),
+                            match_mask(o.peer), &param));
 }
 
 void UcxTransport::begun(Operation& o, ucs_status_ptr_t request) {
@@ -131,7 +145,20 @@ bool UcxTransport::arrived(const Operation& o) {
   return o.ended && (o.status == UCS_OK || o.status == UCS_ERR_MESSAGE_TRUNCATED);
 }
 
+// Of one that was cancelled, UCX does not say whose it was.
+bool UcxTransport::drop_strangers(Operation& o) {
+  bool dropped = false;
+  while (o.receives && o.ended && o.status != UCS_ERR_CANCELED && o.request &&
+         !peers_.has(sender_of(o.info.sender_tag))) {
+    ucp_request_free(std::exchange(o.request, nullptr));
+    post(o);
+    dropped = true;
+  }
+  return dropped;
+}
+
 std::optional<Arrival> UcxTransport::take(Operation& o) {
+  if (o.ended) drop_strangers(o);
   if (!arrived(o)) return {};
   if (!o.receives) {
     release(o);
@@ -158,9 +185,11 @@ Arrival UcxTransport::land(Operation& o) {
 
 void UcxTransport::throw_if_hopeless(Operation& o) {
   if (arrived(o)) return;
+  if (drop_strangers(o)) return;
   const bool ended = o.ended;
-  if (ended && o.peer == kAnyRank) o.peer = sender_of(o.info.sender_tag);
-  if (ended) peers_.broke(o.peer);
+  const int sender = ended && o.receives ? sender_of(o.info.sender_tag) : kAnyRank;
+  if (o.peer == kAnyRank && peers_.has(sender)) o.peer = sender;
+  if (ended && o.peer != kAnyRank) peers_.broke(o.peer);
   const auto error =
       o.peer == kAnyRank ? peers_.verdict_on_all(o.tag) : peers_.verdict(o.peer, o.tag);
   if (!error) return;
@@ -213,11 +242,15 @@ std::optional<Arrival> UcxTransport::test(Request request) {
 std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
   if (from != kAnyRank) check_peer(from, rank(), size(), "receive from");
   peers_.progress();
+  const ucp_tag_t wanted = wire_tag(from == kAnyRank ? 0 : from, tag);
   ucp_tag_recv_info_t info;
-  if (!ucp_tag_probe_nb(worker_->handle(), wire_tag(from == kAnyRank ? 0 : from, tag),
-                        match_mask(from), 0, &info))
-    return {};
-  return Arrival{sender_of(info.sender_tag), info.length};
+  while (ucp_tag_probe_nb(worker_->handle(), wanted, match_mask(from), 0, &info)) {
+    if (peers_.has(sender_of(info.sender_tag)))
+      return Arrival{sender_of(info.sender_tag), info.length};
+    drop(worker_->handle(),
+         ucp_tag_probe_nb(worker_->handle(), wanted, match_mask(from), 1, &info));
+  }
+  return {};
 }
 
 void UcxTransport::await_end(Operation& o) {
@@ -239,7 +272,7 @@ bool UcxTransport::cancel(Request request) {
   if (!o.ended && o.receives) ucp_request_cancel(worker_->handle(), o.request);
   if (!o.ended) await_end(o);  // it had started
   if (!o.ended) return false;
-  const bool cancelled = !arrived(o);
+  const bool cancelled = !arrived(o) || (o.receives && !peers_.has(sender_of(o.info.sender_tag)));
   try {
     if (!cancelled) (void)take(o);
   } catch (const TransportError&) {  // the caller wants it no more

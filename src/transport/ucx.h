@@ -1,8 +1,9 @@
 // Messages between hosts over UCX, tag matching, TCP. One worker a lane; lanes are opened, their
 // addresses exchanged by whoever starts the ranks, then connected.
 //
-// The wire is neither encrypted nor authenticated: whoever reaches the interface can send, so the
-// interface must belong to a network that is trusted.
+// The wire is neither encrypted nor authenticated: whoever reaches the interface can send in a
+// member's name, so the interface must belong to a network that is trusted. What strangers send in
+// nobody's name is dropped, and without the job's key they can end nobody (see ucx_peers.h).
 // Large messages wait at the sender until the receiver asks for them; small ones travel at once.
 // A rank that waits sleeps. Windows are private memory: hosts share none.
 #pragma once
@@ -24,6 +25,7 @@ struct UcxPlace {
   int rank = 0;
   std::vector<int> hosts;  // by rank
   double patience_seconds = kDefaultPatienceSeconds;
+  Seal seal{};  // of greetings and goodbyes; the same for all ranks
 };
 
 class UcxTransport final : public Transport {
@@ -76,6 +78,9 @@ class UcxTransport final : public Transport {
   static void on_sent(void* request, ucs_status_t, void* operation);
   static void on_received(void* request, ucs_status_t, const ucp_tag_recv_info_t*, void* operation);
   static void begun(Operation&, ucs_status_ptr_t);
+  void post(Operation&);
+  // Drops messages in the name of nobody that reaches us; the receive goes on.
+  bool drop_strangers(Operation&);
   void release(Operation&);
   static bool arrived(const Operation&);
   std::optional<Arrival> take(Operation&);

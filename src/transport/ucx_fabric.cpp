@@ -37,6 +37,11 @@ class UcxFabric {
                                           std::move(addresses), *deaths_[rank]);
   }
 
+  // As a coordinator would tell them: before this rank closes anything.
+  void leaves(int rank) {
+    for (const auto& deaths : deaths_) deaths->report_left(rank);
+  }
+
   const std::vector<int>& hosts() const { return hosts_; }
   Deaths& deaths(int rank) { return *deaths_[rank]; }
 
@@ -48,6 +53,19 @@ class UcxFabric {
   std::vector<std::string> addresses_[kLanes];
 };
 
+void run(UcxFabric& fabric, int ranks, const OpenLanes& lanes, const Body& body,
+         const FabricOptions& options) {
+  const auto body_then_leave = [&](Rank& rank) {
+    struct Leaving {
+      UcxFabric& fabric;
+      const int rank;
+      ~Leaving() { fabric.leaves(rank); }
+    } leaving{fabric, rank.rank()};
+    body(rank);
+  };
+  run_threads(ranks, lanes, body_then_leave, options);
+}
+
 }  // namespace
 
 void run_ucx(int ranks, const Body& body, const FabricOptions& options) {
@@ -57,7 +75,7 @@ void run_ucx(int ranks, const Body& body, const FabricOptions& options) {
     for (int lane = 0; lane < kLanes; ++lane) opened.push_back(fabric.open(rank, lane, false));
     return opened;
   };
-  run_threads(ranks, lanes, body, options);
+  run(fabric, ranks, lanes, body, options);
 }
 
 void run_routed(int ranks, const Body& body, const FabricOptions& options) {
@@ -84,7 +102,7 @@ void run_routed(int ranks, const Body& body, const FabricOptions& options) {
     }
     return opened;
   };
-  run_threads(ranks, lanes, body, options);
+  run(fabric, ranks, lanes, body, options);
 }
 
 }  // namespace lockstep

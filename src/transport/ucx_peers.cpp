@@ -1,6 +1,7 @@
 #include "transport/ucx_peers.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "transport/real_rank.h"
@@ -20,7 +21,18 @@ void forget(ucs_status_ptr_t request) {
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
-void free_when_done(void* request, ucs_status_t, void*) { ucp_request_free(request); }
+void free_when_done(void* request, ucs_status_t, void* text) {
+  delete static_cast<std::string*>(text);
+  ucp_request_free(request);
+}
+
+// In a time that does not depend on where they differ.
+bool same(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
 
 ucs_status_ptr_t close(ucp_ep_h endpoint, unsigned flags) {
   ucp_request_param_t param{};
@@ -31,8 +43,13 @@ ucs_status_ptr_t close(ucp_ep_h endpoint, unsigned flags) {
 
 }  // namespace
 
-UcxPeers::UcxPeers(UcxWorker& worker, int rank, std::vector<std::string> addresses, Deaths& deaths)
-    : worker_(worker), rank_(rank), deaths_(deaths), peers_(addresses.size()) {
+UcxPeers::UcxPeers(UcxWorker& worker, int rank, std::vector<std::string> addresses, Seal seal,
+                   Deaths& deaths)
+    : worker_(worker),
+      rank_(rank),
+      seal_(std::move(seal)),
+      deaths_(deaths),
+      peers_(addresses.size()) {
   for (Peer& p : peers_) {
     p.all = this;
     p.address = std::move(addresses[rank_of(p)]);
@@ -83,7 +100,7 @@ bool UcxPeers::progress() {
     const ucs_status_t heard = ucp_tag_recv_request_test(listening_, &info);
     if (heard == UCS_INPROGRESS) break;
     ucp_request_free(listening_);
-    if (heard == UCS_OK) handle_signal(info.sender_tag);
+    if (heard == UCS_OK) handle_signal(info.sender_tag, {heard_.data(), info.length});
     listen();
   }
   return moved;
@@ -105,11 +122,13 @@ std::optional<TransportError> UcxPeers::verdict(int peer, Tag tag) {
   if (deaths_.dead(peer)) return died(peer, deaths_.reason(peer));
   if (p.left) return departed(peer, rank_, tag);
   if (!p.broken) return {};
+  if (deaths_.left(peer)) return departed(peer, rank_, tag);
   // It may have quit because of another's death, which then is the one to name.
   if (const int other = untold_death(); other >= 0)
     return while_waiting_for(peer, died(other, deaths_.reason(other)));
-  if (wall_now() < p.broken_at + kVerdictSeconds) return {};
-  if (!p.answered) return departed(peer, rank_, tag);  // was gone before we came
+  // Its goodbye may be on the way here, or the news that it left. A closed connection without
+  // either is a death, also of one that never answered: it may have been killed before it could.
+  if (wall_now() < p.broken_at + kVerdictSeconds || deaths_.heard_until() < p.broken_at) return {};
   deaths_.report(peer, "its connection broke");
   return died(peer, deaths_.reason(peer));
 }
@@ -158,36 +177,46 @@ void UcxPeers::close_failed() {
   }
 }
 
-// A signal is a message without bytes: its tag says all (kind, blamed rank, and how that ended).
+// The tag of a signal says all (kind, blamed rank, and how that ended), its bytes are the seal.
 void UcxPeers::signal(Peer& peer, Signal kind) {
   if (!peer.endpoint) return;
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = free_when_done;
   const Blame blame = deaths_.blame();
   const ucp_tag_t blamed = static_cast<std::uint16_t>(blame.rank) | ucp_tag_t(blame.died) << 16;
-  ucp_tag_send_nbx(peer.endpoint, nullptr, 0,
-                   kTagSignal | ucp_tag_t(rank_) << kTagRankShift | ucp_tag_t(kind) << 32 | blamed,
-                   &param);
+  const ucp_tag_t tag =
+      kTagSignal | ucp_tag_t(rank_) << kTagRankShift | ucp_tag_t(kind) << 32 | blamed;
+  auto text = std::make_unique<std::string>(sealed(tag, worker_.address(), peer.address));
+  param.user_data = text.get();
+  if (UCS_PTR_IS_PTR(ucp_tag_send_nbx(peer.endpoint, text->data(), text->size(), tag, &param)))
+    (void)text.release();  // free_when_done has it
 }
 
 void UcxPeers::listen() {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  listening_ = ucp_tag_recv_nbx(worker_.handle(), nullptr, 0, kTagSignal, kTagSignal, &param);
+  listening_ = ucp_tag_recv_nbx(worker_.handle(), heard_.data(), heard_.size(), kTagSignal,
+                                kTagSignal, &param);
   if (UCS_PTR_IS_ERR(listening_))
     throw InternalError(
         fmt::format("ucp_tag_recv_nbx: {}", ucs_status_string(UCS_PTR_STATUS(listening_))));
 }
 
-void UcxPeers::handle_signal(ucp_tag_t tag) {
-  const std::size_t from = (tag & kTagRankMask) >> kTagRankShift;
-  if (from >= peers_.size() || !peers_[from].reachable) return;
+std::string UcxPeers::sealed(ucp_tag_t tag, const std::string& from, const std::string& to) const {
+  if (!seal_) return {};
+  // Lengths, so that no two signals spell the same text.
+  return seal_(fmt::format("{:016x} {} {} ", tag, from.size(), to.size()) + from + to);
+}
+
+void UcxPeers::handle_signal(ucp_tag_t tag, std::string_view seal) {
+  const int from = static_cast<int>((tag & kTagRankMask) >> kTagRankShift);
+  if (!has(from)) return;
   Peer& p = peers_[from];
-  p.answered = true;
+  if (!same(seal, sealed(tag, p.address, worker_.address()))) return;  // a stranger's
   switch (static_cast<Signal>(tag >> 32 & 0xff)) {
     case Signal::greeting:
-      endpoint(static_cast<int>(from));
+      endpoint(from);
       if (leaving_) signal(p, Signal::goodbye);
       break;
     case Signal::goodbye: {

@@ -1,9 +1,15 @@
 // Whom a UCX lane talks to, and who of them is gone and why. An endpoint is made when it is first
 // needed, and the first thing it carries is a greeting, which the peer answers: so both ends get to
 // know when the other's connection breaks, and whom to tell when they leave.
+//
+// Greetings and goodbyes are signals, and a signal is sealed: who can reach the interface but does
+// not know the job's key can make nobody believe that a rank left, or died.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "transport/deaths.h"
@@ -12,15 +18,28 @@
 
 namespace lockstep {
 
+// What only those who know the job's key can make of a text, at most UcxPeers::kLongestSeal bytes.
+// None: of ranks that are threads of one process nobody is a stranger.
+using Seal = std::function<std::string(const std::string& text)>;
+
 class UcxPeers {
  public:
+  static constexpr std::size_t kLongestSeal = 64;
+
   // An empty address: a rank that is not reached from here (another transport does that).
   // `worker` and `deaths` outlive this.
-  UcxPeers(UcxWorker& worker, int rank, std::vector<std::string> addresses, Deaths& deaths);
+  UcxPeers(UcxWorker& worker, int rank, std::vector<std::string> addresses, Seal seal,
+           Deaths& deaths);
   // Tells whom it knows (or, if somebody is to blame, everybody) and waits a bounded time until
   // they have heard.
   ~UcxPeers();
   UcxPeers(const UcxPeers&) = delete;
+
+  // Can there be a message from this rank? Whoever reaches the interface may write any number into
+  // a tag.
+  bool has(int rank) const {
+    return rank >= 0 && rank < static_cast<int>(peers_.size()) && peers_[rank].reachable;
+  }
 
   // nullptr: the peer is gone, see verdict(). UsageError if it has no address.
   ucp_ep_h endpoint(int peer);
@@ -33,7 +52,7 @@ class UcxPeers {
   void sleep(double seconds);
 
   // What one who waits for (peer, tag) is to be told. Empty: the peer lives, or it is not clear yet
-  // what became of it (for at most a second).
+  // what became of it (for a second, and until who keeps the job's book has answered).
   std::optional<TransportError> verdict(int peer, Tag tag);
   // For kAnyRank: empty while there is a living peer.
   std::optional<TransportError> verdict_on_all(Tag tag);
@@ -56,7 +75,6 @@ class UcxPeers {
     std::string address;
     ucp_ep_h endpoint = nullptr;
     bool reachable = false;
-    bool answered = false;       // it was there at some time
     bool left = false;           // said goodbye
     bool heard_goodbye = false;  // ours
     Blame blame;                 // with its goodbye
@@ -68,7 +86,9 @@ class UcxPeers {
 
   static void on_error(void* peer, ucp_ep_h, ucs_status_t);
   void listen();
-  void handle_signal(ucp_tag_t);
+  void handle_signal(ucp_tag_t, std::string_view seal);
+  // Of a signal from one worker to another; their addresses are those of this job and lane alone.
+  std::string sealed(ucp_tag_t, const std::string& from, const std::string& to) const;
   void signal(Peer&, Signal);
   void close_failed();
   void say_goodbye();
@@ -80,9 +100,11 @@ class UcxPeers {
 
   UcxWorker& worker_;
   const int rank_;
+  const Seal seal_;
   Deaths& deaths_;
   std::vector<Peer> peers_;
   void* listening_ = nullptr;  // the receive that waits for signals
+  std::array<char, kLongestSeal> heard_{};
   bool any_failed_ = false, any_undecided_ = false, leaving_ = false;
   bool used_ = false;  // an idle lane has nobody to tell
 };

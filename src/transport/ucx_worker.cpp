@@ -1,10 +1,15 @@
 #include "transport/ucx_worker.h"
 
+#include <arpa/inet.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <ucs/config/global_opts.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -61,11 +66,42 @@ ucp_context_h open_context(const std::string& interface) {
   return context;
 }
 
+// The IPv4 sockets of this process that wait for connections. UCX does not tell its own.
+std::vector<int> listening_sockets() {
+  std::vector<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    int listens = 0, family = 0;
+    socklen_t length = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || !listens) continue;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_INET)
+      found.push_back(fd);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Passes packets whose source (12 bytes into the IPv4 header) is one of these, drops all others.
+std::vector<sock_filter> sources_filter(const std::vector<std::string>& addresses) {
+  constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS, kIsEqual = BPF_JMP | BPF_JEQ | BPF_K;
+  constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
+  std::vector<sock_filter> code = {{kLoad, 0, 0, static_cast<std::uint32_t>(SKF_NET_OFF + 12)}};
+  for (const std::string& text : addresses) {
+    in_addr address{};
+    if (inet_pton(AF_INET, text.c_str(), &address) != 1) continue;
+    code.push_back({kIsEqual, 0, 1, ntohl(address.s_addr)});
+    code.push_back({kReturn, 0, 0, 0xffffffff});
+  }
+  code.push_back({kReturn, 0, 0, 0});
+  return code;
+}
+
 }  // namespace
 
 UcxWorker::UcxWorker(const std::string& interface) {
   check_interface(interface);
   hush();
+  const std::vector<int> before = listening_sockets();
   context_ = open_context(interface);
   try {
     ucp_worker_params_t params{};
@@ -73,6 +109,9 @@ UcxWorker::UcxWorker(const std::string& interface) {
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // opened by one thread, used by another
     check(ucp_worker_create(context_, &params, &worker_),
           fmt::format("UCX can't use the interface {}", interface).c_str());
+    const std::vector<int> after = listening_sockets();
+    std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
+                        std::back_inserter(listeners_));
     check(ucp_worker_get_efd(worker_, &event_fd_), "ucp_worker_get_efd");
     ucp_address_t* address = nullptr;
     std::size_t length = 0;
@@ -89,6 +128,23 @@ UcxWorker::UcxWorker(const std::string& interface) {
 UcxWorker::~UcxWorker() {
   ucp_worker_destroy(worker_);
   ucp_cleanup(context_);
+}
+
+void UcxWorker::admit_only(const std::vector<std::string>& addresses) {
+  std::vector<sock_filter> code = sources_filter(addresses);
+  if (code.size() > BPF_MAXINSNS) return admit_all();  // more hosts than a filter can tell apart
+  const sock_fprog filter{static_cast<unsigned short>(code.size()), code.data()};
+  for (const int fd : listeners_)
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
+      throw_errno("SO_ATTACH_FILTER");
+}
+
+void UcxWorker::admit_all() {
+  const int unused = 0;
+  for (const int fd : listeners_)
+    if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused) != 0 &&
+        errno != ENOENT)  // there was none
+      throw_errno("SO_DETACH_FILTER");
 }
 
 void UcxWorker::sleep(int also, double seconds) {

@@ -5,6 +5,7 @@
 #include <ucp/api/ucp.h>
 
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -19,6 +20,11 @@ class UcxWorker {
   // What a peer's worker needs to connect here; plain bytes.
   const std::string& address() const { return address_; }
 
+  // Only hosts with these IPv4 addresses can connect from now on: the kernel drops what others send
+  // here before UCX, which trusts whoever connects, reads it. At first all can.
+  void admit_only(const std::vector<std::string>& addresses);
+  void admit_all();
+
   // Moves what can be moved. True if anything did.
   bool progress() { return ucp_worker_progress(worker_) != 0; }
   // Sleeps until there may be something to move, `also` (a descriptor, or -1) is readable, or the
@@ -30,6 +36,7 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::string address_;
+  std::vector<int> listeners_;  // UCX's own descriptors
 };
 
 }  // namespace lockstep

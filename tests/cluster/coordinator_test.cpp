@@ -163,6 +163,27 @@ TEST_F(CoordinatorTest, TellsSurvivorsWhoDiedOfWhat) {
   all[0]->leave(1, 2, "rank 2 died");
 }
 
+TEST_F(CoordinatorTest, TellsWhoLeftInGoodOrderAndKeepsThemApartFromTheDead) {
+  open(4);
+  auto all = join_all();
+  Deaths deaths(4);
+  EXPECT_GT(deaths.heard_until(), wall_now()) << "nobody keeps a book yet";
+  all[0]->watch(deaths);
+  all[1]->leave(Members::kWell, -1, "");
+  const double left = wall_now();
+  ASSERT_TRUE(eventually([&] { return deaths.heard_until() >= left; }));
+  EXPECT_TRUE(deaths.left(1));
+  all[2]->leave(Members::kFailed, 3, "rank 3 is gone");
+  all[3].reset();  // closes without leaving
+  ASSERT_TRUE(eventually([&] { return deaths.dead(3); }));
+  EXPECT_FALSE(deaths.left(3));
+  EXPECT_FALSE(deaths.left(2)) << "it gave up";
+  coordinator_.reset();
+  ASSERT_TRUE(eventually([&] { return deaths.dead(2); }));
+  EXPECT_FALSE(deaths.dead(1)) << "it had left before the coordinator was lost";
+  all[0]->leave(Members::kWell, -1, "");
+}
+
 TEST_F(CoordinatorTest, ItsLossIsTheDeathOfEveryPeer) {
   open(3);
   auto all = join_all();
@@ -247,7 +268,7 @@ TEST(ControlHandler, DoesNothingOutOfTurn) {
   TaskBook tasks(1);
   ControlHandler handler(members, tasks, key);
   protocol::Roster roster;
-  std::vector<protocol::Death> deaths;
+  protocol::News news;
   std::string text;
   EXPECT_THROW(handler.prove(text, text), protocol::Refused);
   EXPECT_THROW(handler.join(protocol::Member()), protocol::Refused);
@@ -256,7 +277,7 @@ TEST(ControlHandler, DoesNothingOutOfTurn) {
   EXPECT_THROW(handler.report_task(0, 0, 0, 0), protocol::Refused);
   EXPECT_THROW(handler.offer(3, {}), protocol::Refused);
   EXPECT_THROW(handler.ready(), protocol::Refused);
-  EXPECT_THROW(handler.heartbeat(deaths, 0), protocol::Refused);
+  EXPECT_THROW(handler.heartbeat(news, 0, 0), protocol::Refused);
   EXPECT_THROW(handler.leave(0, -1, ""), protocol::Refused);
   EXPECT_THROW(handler.hello(text, 99, 0, 1, random_nonce()), protocol::Refused)
       << "another version";

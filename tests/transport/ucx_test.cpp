@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <deque>
+#include <optional>
 #include <thread>
 
 #include "transport/fabric.h"
@@ -117,6 +119,176 @@ TEST(Ucx, ASendNobodyAsksForEndsAtTheDeadlineAndCanBeCancelled) {
         }
       },
       options);
+}
+
+// Who reaches a rank's worker, but is no rank.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& victim) {
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    params.address = reinterpret_cast<const ucp_address_t*>(victim.data());
+    if (ucp_ep_create(worker_.handle(), &params, &endpoint_) != UCS_OK) throw_errno("endpoint");
+  }
+  // In the name of a rank; arrives in the order sent. `tag` has what a Tag has.
+  void say(int rank, ucp_tag_t tag, const std::string& bytes) {
+    said_.push_back(bytes);
+    ucp_request_param_t param{};
+    const ucp_tag_t signed_tag = ucp_tag_t(rank) << UcxPeers::kTagRankShift | tag;
+    const auto request =
+        ucp_tag_send_nbx(endpoint_, said_.back().data(), said_.back().size(), signed_tag, &param);
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  }
+  void progress() { worker_.progress(); }
+
+ private:
+  UcxWorker worker_{"lo"};
+  ucp_ep_h endpoint_ = nullptr;
+  std::deque<std::string> said_;
+};
+
+// Two ranks on this thread, whose signals are sealed, and a stranger that reaches rank 0.
+class UcxStranger : public ::testing::Test {
+ protected:
+  UcxStranger() {
+    std::vector<std::unique_ptr<UcxWorker>> workers;
+    std::vector<std::string> addresses;
+    for (int r = 0; r < 2; ++r) {
+      workers.push_back(std::make_unique<UcxWorker>("lo"));
+      addresses.push_back(workers[r]->address());
+    }
+    const Seal seal = [](const std::string& text) {
+      return std::to_string(std::hash<std::string>()("a secret " + text));
+    };
+    for (int r = 0; r < 2; ++r)
+      ranks_.push_back(std::make_unique<UcxTransport>(
+          std::move(workers[r]), UcxPlace{r, {0, 0}, 60, seal}, addresses, deaths_[r]));
+    stranger_.emplace(addresses[0]);
+  }
+  ~UcxStranger() override {
+    // They leave at the same time, as processes do: each waits for the other to hear its goodbye.
+    std::thread other([this] { ranks_[1].reset(); });
+    ranks_[0].reset();
+    other.join();
+  }
+
+  static ucp_tag_t bits(Tag tag) { return ucp_tag_t(tag.key()) << 8 | tag.format; }
+
+  // Until all that the stranger said has come to rank 0.
+  void await_stranger() {
+    const Tag last{Purpose::setup, 99};
+    stranger_->say(1, bits(last), "");
+    const double deadline = wall_now() + 60;
+    while (!ranks_[0]->probe(1, last) && wall_now() < deadline) stranger_->progress();
+  }
+  // From rank 1 to rank 0.
+  Arrival exchange(int from, std::uint64_t& got) {
+    std::uint64_t value = 77;
+    const Request in = ranks_[0]->recv(from, kTag, bytes_of(got));
+    const Request out = ranks_[1]->send(0, kTag, bytes_of(value));
+    std::optional<Arrival> arrival;
+    for (bool sent = false; !arrival || !sent;) {
+      if (!sent) sent = ranks_[1]->test(out).has_value();
+      if (!arrival) arrival = ranks_[0]->test(in);
+    }
+    return *arrival;
+  }
+
+  Deaths deaths_[2] = {Deaths(2), Deaths(2)};
+  std::vector<std::unique_ptr<Transport>> ranks_;
+  std::optional<Stranger> stranger_;
+};
+
+TEST_F(UcxStranger, AForgedGoodbyeEndsNobody) {
+  for (const std::string& seal : {std::string(), std::string(32, 'x'), std::string(1000, 'x')})
+    for (const int rank : {1, 0, 2, 0xffff})
+      for (const ucp_tag_t kind : {0, 1, 2, 3, 255})  // a goodbye is 1
+        for (const ucp_tag_t blamed : {0x0000, 0xffff, 0x10001, 0x17fff})
+          stranger_->say(rank, UcxPeers::kTagSignal | kind << 32 | blamed, seal);
+  await_stranger();
+  std::uint64_t got = 0;
+  const Request in = ranks_[0]->recv(1, kTag, bytes_of(got));
+  try {
+    ranks_[0]->wait(in, {wall_now() + 0.1});
+  } catch (const TransportError& error) {
+    EXPECT_EQ(error.kind(), TransportError::Kind::deadline) << error.what();
+  }
+  ASSERT_TRUE(ranks_[0]->cancel(in));
+  EXPECT_EQ(exchange(1, got).from, 1);
+  EXPECT_EQ(got, 77u);
+  EXPECT_EQ(deaths_[0].count(), 0);
+}
+
+TEST_F(UcxStranger, WhatIsSentInNobodysNameIsDropped) {
+  for (const int rank : {2, 0, 0x7fff, 0xffff})  // 0 is the receiver itself
+    for (const std::size_t size : {0, 8, 4000, 100'000})
+      stranger_->say(rank, bits(kTag), std::string(size, 'x'));
+  await_stranger();
+  for (int i = 0; i < 3; ++i) {
+    std::uint64_t got = 0;
+    const Arrival arrival = exchange(kAnyRank, got);
+    EXPECT_EQ(arrival.from, 1);
+    EXPECT_EQ(arrival.bytes, 8u);
+    EXPECT_EQ(got, 77u);
+  }
+}
+
+TEST_F(UcxStranger, WhatIsSentInNobodysNameIsNotFoundByAProbe) {
+  std::uint64_t nothing = 0;
+  stranger_->say(0xffff, bits(kTag), std::string(8, 'x'));
+  stranger_->say(2, bits(kTag), std::string(100'000, 'x'));
+  await_stranger();
+  EXPECT_FALSE(ranks_[0]->probe(kAnyRank, kTag));
+  const Request in = ranks_[0]->recv(kAnyRank, kTag, bytes_of(nothing));
+  stranger_->say(3, bits(kTag), std::string(8, 'x'));
+  await_stranger();
+  EXPECT_TRUE(ranks_[0]->cancel(in)) << "nothing came";
+}
+
+// The IPv4 port this process listens on.
+int listening_port() {
+  for (int fd = 0; fd < 1024; ++fd) {
+    int yes = 0;
+    socklen_t length = sizeof yes;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &length) != 0 || !yes) continue;
+    sockaddr_in at{};
+    length = sizeof at;
+    getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length);
+    return ntohs(at.sin_port);
+  }
+  return 0;
+}
+
+// From one of this machine's loopback addresses. Over loopback, who is let in is connected when
+// connect() returns.
+bool can_connect_from(const char* source, int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_in mine{}, theirs{};
+  mine.sin_family = theirs.sin_family = AF_INET;
+  inet_pton(AF_INET, source, &mine.sin_addr);
+  bind(fd, reinterpret_cast<sockaddr*>(&mine), sizeof mine);
+  inet_pton(AF_INET, "127.0.0.1", &theirs.sin_addr);
+  theirs.sin_port = htons(static_cast<std::uint16_t>(port));
+  (void)!connect(fd, reinterpret_cast<sockaddr*>(&theirs), sizeof theirs);
+  sockaddr_in peer{};
+  socklen_t length = sizeof peer;
+  const bool connected = getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+  close(fd);
+  return connected;
+}
+
+TEST(Ucx, OnlyHostsThatAreAdmittedConnect) {
+  UcxWorker worker("lo");
+  const int port = listening_port();
+  EXPECT_TRUE(can_connect_from("127.0.0.2", port));
+  worker.admit_only({});
+  EXPECT_FALSE(can_connect_from("127.0.0.1", port));
+  worker.admit_only({"127.0.0.3", "::1", "127.0.0.1"});
+  EXPECT_TRUE(can_connect_from("127.0.0.1", port));
+  EXPECT_TRUE(can_connect_from("127.0.0.3", port));
+  EXPECT_FALSE(can_connect_from("127.0.0.2", port));
+  worker.admit_all();
+  EXPECT_TRUE(can_connect_from("127.0.0.2", port));
 }
 
 // Ranks as processes, which know of each other's end only what UCX and `deaths` tell them.
@@ -236,6 +408,19 @@ TEST_P(UcxKill, EverySurvivorNamesTheDead) {
     for (const int r : {0, 1, 3})
       EXPECT_THAT(ranks.report(r), ::testing::StartsWith("dead 2: ")) << "rank " << r;
   }
+}
+
+// It was killed before it could greet anybody, or while its greeting was on the way.
+TEST(UcxKill, OneThatNeverAnsweredDied) {
+  Processes ranks(2);
+  ranks.start([](Transport& t, const std::function<void()>& lap) {
+    lap();
+    if (t.rank() == 1) pause();
+    t.wait(t.recv(1, kTag, {}));
+  });
+  for (const int r : {0, 1}) ranks.await_laps(r, 1);
+  ranks.end(1);
+  EXPECT_THAT(ranks.report(0), ::testing::StartsWith("dead 1: "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Verdict, UcxKill, ::testing::Bool(), [](const auto& info) {
