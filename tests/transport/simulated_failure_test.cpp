@@ -43,6 +43,19 @@ TEST(SimulatedFailure, AWorldThatCantGoOnSaysWhoWaitsForWhat) {
   }
 }
 
+TEST(SimulatedFailure, WhoWaitsForAnybodyIsToldOfTheDeadBeforeThoseThatLeft) {
+  auto cluster = star(3);
+  cluster.deaths = {{2, 0.5}};
+  run_simulated(cluster, [](Rank& r) {
+    if (r.rank() == 1) return;  // leaves
+    int got = 0;
+    if (r.rank() == 2) r.clock.charge(10);
+    const auto e = error_of([&] { r.peers.wait(r.peers.recv(kAnyRank, kTag, bytes_of(got))); });
+    EXPECT_EQ(e.kind(), TransportError::Kind::dead) << e.what();
+    EXPECT_EQ(e.peer(), 2) << e.what();
+  });
+}
+
 TEST(SimulatedFailure, ADeathIsNamedWhereverItIsWaitedFor) {
   auto cluster = star(5);
   cluster.ranks_per_host = 5;
