@@ -59,9 +59,11 @@ void TrainView::step(const Progress& p) {
   if (tells_) return tell(out_, p);
   const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
   const double per_step = p.step > 0 ? p.training_s / static_cast<double>(p.step) : 0;
-  fmt::print(out_, "\r\033[Kepoch {}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} left",
-             p.epoch + 1, p.step, p.steps, p.loss, rate,
-             time_in_words(per_step * static_cast<double>(p.steps - p.step)));
+  const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
+  fmt::print(out_, "\r\033[Kepoch {}  step {}{}  loss {:.4f}  {:.0f} samples/s", p.epoch + 1,
+             p.step, of, p.loss, rate);
+  if (p.steps > 0)
+    fmt::print(out_, "  {} left", time_in_words(per_step * static_cast<double>(p.steps - p.step)));
   std::fflush(out_);
   line_shown_ = true;
 }
@@ -86,6 +88,9 @@ void TrainView::summary(const Json& s, const std::string& folder) {
              time_in_words(s["train_seconds"].get<double>()), time);
   if (!s["samples_per_second"].is_null())
     fmt::print(out_, ", {:.0f} samples/s", s["samples_per_second"].get<double>());
+  if (!s["steady_samples_per_second"].is_null())
+    fmt::print(out_, " ({:.0f} without start and tail)",
+               s["steady_samples_per_second"].get<double>());
   fmt::print(out_, "\n");
   if (!s["target_seconds"].is_null())
     fmt::print(out_, "target reached after {}, {} steps, {} sent by all\n",

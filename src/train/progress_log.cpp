@@ -28,6 +28,7 @@ void ProgressLog::stepped(const Step& step, std::size_t own_samples, double trai
   epoch_ = step.epoch;
   samples_ += std::accumulate(step.samples.begin(), step.samples.end(), std::uint64_t{0});
   own_samples_ += own_samples;
+  curve_.add(own_samples, training_s);
   training_s_ = training_s;
 }
 
@@ -76,6 +77,7 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
       {"taken", taken_},
       {"samples", samples_},
       {"own_samples", own_samples_},
+      {"curve", curve_.numbers()},
       {"epoch", epoch_},
       {"loss_sum", loss_sum_},
       {"loss_samples", loss_samples_},
@@ -101,6 +103,7 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
   taken_ = json.at("taken");
   samples_ = samples_before_ = json.at("samples");
   own_samples_ = json.at("own_samples");
+  curve_ = SampleCurve::from(json.at("curve").get<std::vector<double>>());
   epoch_ = json.at("epoch");
   loss_sum_ = json.at("loss_sum");
   loss_samples_ = json.at("loss_samples");

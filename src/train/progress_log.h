@@ -8,6 +8,7 @@
 
 #include "strategies/strategy.h"
 #include "train/result.h"
+#include "train/sample_curve.h"
 #include "train/step_clock.h"
 #include "train/waited_for.h"
 #include "train/watcher.h"
@@ -19,8 +20,10 @@ class ProgressLog {
   void loss(double mean, std::size_t samples);  // of this rank's batch
   void stepped(const Step&, std::size_t own_samples, double training_s);
   Progress progress(std::uint64_t steps) const;
+  std::uint64_t taken() const { return taken_; }      // steps, of this rank
   std::uint64_t samples() const { return samples_; }  // by all workers
   std::uint64_t own_samples() const { return own_samples_; }
+  const SampleCurve& curve() const { return curve_; }  // this rank's, since the run's start
 
   // This rank's part of what a score sums over all ranks: loss since the last score, its samples,
   // bytes sent.
@@ -53,6 +56,7 @@ class ProgressLog {
   double training_s_ = 0, training_before_s_ = 0;
   int epoch_ = 0;
   double last_loss_ = 0, loss_sum_ = 0, loss_samples_ = 0;
+  SampleCurve curve_;
   std::vector<Score> scores_;
   std::vector<double> seconds_by_epoch_;
   double epoch_start_s_ = 0;

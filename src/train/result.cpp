@@ -29,6 +29,17 @@ Json staleness_of(const TrainResult& result) {
           {"histogram", histogram}};
 }
 
+// Until the worker that trained longest had taken its last step.
+double training_s(const TrainResult& result) {
+  double longest = 0;
+  for (const Json& rank : result.ranks)
+    if (rank["role"] == "worker")
+      longest = std::max(longest, rank["compute_seconds"].get<double>() +
+                                      rank["communicate_seconds"].get<double>() +
+                                      rank["wait_seconds"].get<double>());
+  return longest;
+}
+
 }  // namespace
 
 Json to_json(const RankReport& r) {
@@ -38,6 +49,7 @@ Json to_json(const RankReport& r) {
   return {{"rank", r.rank},
           {"role", r.works ? "worker" : "server"},
           {"host", r.host},
+          {"steps", or_null(r.works, r.steps)},
           {"samples", or_null(r.works, r.samples)},
           {"samples_per_second", or_null(r.works, per_second(static_cast<double>(r.samples)))},
           {"cpu_percent", used(&Usage::cpu_percent)},
@@ -68,12 +80,14 @@ void TrainResult::count_samples() {
     if (rank["role"] == "worker") samples += rank["samples"].get<std::uint64_t>();
 }
 
-void TrainResult::add_rates() {
-  double rate = 0;
+void TrainResult::count_steps() {
+  std::uint64_t sum = 0, workers = 0;
   for (const Json& rank : ranks) {
-    if (rank["role"] == "worker") rate += rank["samples_per_second"].get<double>();
+    if (rank["role"] != "worker") continue;
+    sum += rank["steps"].get<std::uint64_t>();
+    ++workers;
   }
-  samples_per_second = rate;
+  if (workers > 0) steps = (sum + workers / 2) / workers;
 }
 
 Json to_json(const Score& s) {
@@ -122,52 +136,51 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
   Json by_epoch = Json::array();
   for (const Score& s : result.scores)
     if (s.ends_epoch) by_epoch.push_back(s.accuracy);
-  double train_s = 0;
-  for (const Json& rank : result.ranks)
-    train_s = std::max(train_s, rank["compute_seconds"].get<double>() +
-                                    rank["communicate_seconds"].get<double>() +
-                                    rank["wait_seconds"].get<double>());
+  const double train_s = training_s(result);
   const auto steps = static_cast<double>(result.steps),
              samples = static_cast<double>(result.samples);
-  return {
-      {"schema_version", 1},
-      {"status", result.status},
-      {"reason", or_null(!result.reason.empty(), result.reason)},
-      {"strategy", config.strategy},
-      {"collective", or_null(!result.collective.empty(), result.collective)},
-      {"model", config.model},
-      {"data", result.data},
-      {"workers", config.workers},
-      {"servers", config.servers},
-      {"seed", config.seed},
-      {"simulated", result.simulated},
-      {"oversubscribed", result.oversubscribed},
-      {"metric", "accuracy"},
-      {"score", last ? Json(last->accuracy) : Json(nullptr)},
-      {"score_by_epoch", by_epoch},
-      {"score_by_class", last ? Json(last->by_class) : Json(nullptr)},
-      {"seconds_by_epoch", result.seconds_by_epoch},
-      {"train_seconds", train_s},
-      {"split_seconds", result.split_s},
-      {"samples_per_second", result.samples_per_second ? Json(*result.samples_per_second)
-                                                       : or_null(train_s > 0, samples / train_s)},
-      {"target_seconds", target ? Json(target->training_s) : Json(nullptr)},
-      {"target_steps", target ? Json(target->steps) : Json(nullptr)},
-      {"target_bytes", target ? Json(target->bytes) : Json(nullptr)},
-      {"steps", result.steps},
-      {"effective_batch", or_null(steps > 0, samples / steps)},
-      {"compute_deviation_seconds",
-       or_null(steps > 0 && config.workers > 1, std::sqrt(result.compute_variance_s2 / steps))},
-      {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
-      {"most_predicted_share", last ? Json(last->most_predicted) : Json(nullptr)},
-      {"staleness", staleness_of(result)},
-      {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
-      {"lost", result.lost},
-      {"tasks_reissued", result.tasks_reissued ? Json(*result.tasks_reissued) : Json(nullptr)},
-      {"tasks_dropped", result.tasks_dropped ? Json(*result.tasks_dropped) : Json(nullptr)},
-      {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
-      {"damaged_files", result.damaged},
-      {"workers_detail", result.ranks}};
+  return {{"schema_version", 1},
+          {"status", result.status},
+          {"reason", or_null(!result.reason.empty(), result.reason)},
+          {"strategy", config.strategy},
+          {"collective", or_null(!result.collective.empty(), result.collective)},
+          {"model", config.model},
+          {"data", result.data},
+          {"workers", config.workers},
+          {"servers", config.servers},
+          {"seed", config.seed},
+          {"simulated", result.simulated},
+          {"oversubscribed", result.oversubscribed},
+          {"metric", "accuracy"},
+          {"score", last ? Json(last->accuracy) : Json(nullptr)},
+          {"score_by_epoch", by_epoch},
+          {"score_by_class", last ? Json(last->by_class) : Json(nullptr)},
+          {"seconds_by_epoch", result.seconds_by_epoch},
+          {"train_seconds", train_s},
+          {"split_seconds", result.split_s},
+          {"samples_per_second", or_null(train_s > 0, samples / train_s)},
+          {"steady_samples_per_second",
+           result.steady ? Json(result.steady->samples_per_second) : Json(nullptr)},
+          {"steady_window_seconds",
+           result.steady ? Json{result.steady->from_s, result.steady->to_s} : Json(nullptr)},
+          {"steady_steps", result.steady ? Json(result.steady->steps) : Json(nullptr)},
+          {"target_seconds", target ? Json(target->training_s) : Json(nullptr)},
+          {"target_steps", target ? Json(target->steps) : Json(nullptr)},
+          {"target_bytes", target ? Json(target->bytes) : Json(nullptr)},
+          {"steps", result.steps},
+          {"effective_batch", or_null(steps > 0, samples / steps)},
+          {"compute_deviation_seconds",
+           or_null(steps > 0 && config.workers > 1, std::sqrt(result.compute_variance_s2 / steps))},
+          {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
+          {"most_predicted_share", last ? Json(last->most_predicted) : Json(nullptr)},
+          {"staleness", staleness_of(result)},
+          {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
+          {"lost", result.lost},
+          {"tasks_reissued", result.tasks_reissued ? Json(*result.tasks_reissued) : Json(nullptr)},
+          {"tasks_dropped", result.tasks_dropped ? Json(*result.tasks_dropped) : Json(nullptr)},
+          {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
+          {"damaged_files", result.damaged},
+          {"workers_detail", result.ranks}};
 }
 
 }  // namespace lockstep

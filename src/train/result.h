@@ -13,6 +13,7 @@
 #include "measure/usage.h"
 #include "strategies/contributions.h"
 #include "train/config.h"
+#include "train/sample_curve.h"
 #include "train/step_clock.h"
 
 namespace lockstep {
@@ -22,7 +23,7 @@ struct RankReport {
   int rank = 0;
   bool works = true;  // else a dedicated server
   std::string host;
-  std::uint64_t samples = 0;
+  std::uint64_t steps = 0, samples = 0;
   double training_s = 0;
   Spent spent;
   Traffic exchanged;  // by the strategy, during training steps
@@ -57,8 +58,8 @@ struct TrainResult {
   std::string data;                     // what was really used
   bool simulated = false, oversubscribed = false;
   std::uint64_t steps = 0, samples = 0;
-  std::optional<double> samples_per_second;  // if not all samples over all the time
-  std::vector<int> lost;                     // ranks that died; the others went on
+  std::optional<SteadyRate> steady;  // none: there is no window without start and tail
+  std::vector<int> lost;             // ranks that died; the others went on
   // Where a manager hands out tasks: how often one was handed out again, and how many nobody did.
   std::optional<std::uint64_t> tasks_reissued, tasks_dropped;
   double split_s = 0;
@@ -70,10 +71,10 @@ struct TrainResult {
   std::optional<int> straggler;               // the rank that stood out, if one did
   std::set<std::string> damaged;              // files of the data, and why; others stood in
 
-  // From `ranks`: what its workers trained on;
+  // From `ranks`: what its workers trained on.
   void count_samples();
-  // and where they went apart: their rates, each over the time it trained itself, added up.
-  void add_rates();
+  // The same of steps, where not all took equally many: the mean.
+  void count_steps();
 };
 
 // The first score that reaches the target, or null.

@@ -54,6 +54,10 @@ WorkerOutcome Session::finish() {
   for (const std::string& text : gather_texts(present(), to_json(report()).dump(), tolerated))
     if (!text.empty()) result.ranks.push_back(nlohmann::ordered_json::parse(text));
   if (leads()) add_waits(result);
+  std::vector<SampleCurve> curves;
+  for (const std::vector<double>& row : rows_at_first(present(), log_.curve().numbers(), tolerated))
+    if (!row.empty()) curves.push_back(SampleCurve::from(row));
+  result.steady = steady_rate(curves);
   const std::string damaged = nlohmann::json(learner_->damaged()).dump();
   for (const std::string& text : gather_texts(present(), damaged, tolerated))
     if (!text.empty())
@@ -64,7 +68,6 @@ WorkerOutcome Session::finish() {
   std::ranges::sort(result.ranks, {},
                     [](const auto& rank) { return rank["rank"].template get<int>(); });
   if (!rounds_) result.count_samples();
-  if (apart_ && !rounds_) result.add_rates();
   if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
     result.collective = crew_.collective.name;
   result.lost = lost_;
@@ -96,6 +99,7 @@ RankReport Session::report() {
   RankReport report{rank_.rank(),
                     crew_.works(),
                     host_name(),
+                    log_.taken(),
                     log_.own_samples(),
                     clock_.training_s(),
                     clock_.spent(),

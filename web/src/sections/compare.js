@@ -132,6 +132,7 @@ const FIRST = [
   "target_seconds",
   "train_seconds",
   "samples_per_second",
+  "steady_samples_per_second",
   "step_seconds",
   "seconds_per_step",
   "bytes_per_step",

@@ -8,6 +8,12 @@ import { mean } from "../report.js";
 import { chartOver } from "./axes.js";
 
 const RATE = { key: "samples_per_second", label: "samples a second", unit: "/s", better: "high" };
+const STEADY = {
+  key: "steady_samples_per_second",
+  label: "steady samples a second",
+  unit: "/s",
+  better: "high",
+};
 const EFFICIENCY = {
   key: "scaling_efficiency",
   label: "scaling efficiency",
@@ -24,6 +30,7 @@ const COMPUTING = {
 };
 
 const rate = (v) => v.figures.samples_per_second ?? null;
+const steady = (v) => v.figures.steady_samples_per_second ?? null;
 
 /**
  * Samples/s a worker, over that of the fewest workers of the same variant: 100 % is perfect. Of means,
@@ -96,7 +103,7 @@ function overWorkers(page, axis) {
       title: "Samples a second over workers",
       command: page.report.command,
       caption:
-        "Training samples a second of all workers together, with 95 % intervals over seeds." +
+        "All samples over the training time of the worker that took longest, with 95 % intervals over seeds." +
         (page.report.mixed ? " Dashed lines with hollow marks are simulated." : ""),
       draw: (width) => chartOver(page, axis, RATE, rate, width),
     }).element,
@@ -129,9 +136,16 @@ export function speed(page) {
     perVariant(
       page,
       "Samples a second",
-      "Training samples a second of all workers together; lines are 95 % intervals over seeds.",
+      "All samples over the training time of the worker that took longest; lines are 95 % intervals over seeds.",
       RATE,
       rate,
+    ),
+    perVariant(
+      page,
+      "Samples a second without start and tail",
+      "From when the last worker had finished the first tenth of its steps until the first worker finished its last; lines are 95 % intervals over seeds.",
+      STEADY,
+      steady,
     ),
     ...(axis && page.report.variants.some((v) => exists(rate(v)?.mean))
       ? overWorkers(page, axis)

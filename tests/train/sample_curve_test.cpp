@@ -1,0 +1,117 @@
+// How fast a run went, by one definition for every pace and in both worlds.
+#include "train/sample_curve.h"
+
+#include "train/apart_runs.h"
+
+namespace lockstep::testing {
+namespace {
+
+// A worker whose steps of `samples` each take so long.
+SampleCurve at_pace(int steps, double step_s, std::uint64_t samples = 10) {
+  SampleCurve curve;
+  for (int i = 1; i <= steps; ++i) curve.add(samples, i * step_s);
+  return curve;
+}
+
+TEST(SteadyRate, LeavesOutTheStartAndTheTail) {
+  // The slow one has had the first tenth of its steps after 20 s, the fast one its last after 100.
+  const std::vector<SampleCurve> workers{at_pace(100, 1), at_pace(100, 2)};
+  const auto rate = steady_rate(workers);
+  ASSERT_TRUE(rate);
+  EXPECT_DOUBLE_EQ(rate->from_s, 20);
+  EXPECT_DOUBLE_EQ(rate->to_s, 100);
+  EXPECT_DOUBLE_EQ(rate->samples_per_second, 15);
+  EXPECT_DOUBLE_EQ(rate->steps, (80 + 40) / 2.0);
+}
+
+TEST(SteadyRate, CountsAStepThatTheWindowCuts) {
+  const std::vector<SampleCurve> workers{at_pace(10, 1), at_pace(7, 1.5)};
+  EXPECT_NEAR(steady_rate(workers)->samples_per_second, 10 + 10 / 1.5, 1e-12);
+}
+
+TEST(SteadyRate, IsNoneWithoutAWindow) {
+  EXPECT_FALSE(steady_rate({}));
+  const std::vector<SampleCurve> one_step{at_pace(1, 1)};
+  EXPECT_FALSE(steady_rate(one_step));
+  // The fast one is done before the slow one has begun.
+  const std::vector<SampleCurve> never_both{at_pace(100, 1), at_pace(100, 20)};
+  EXPECT_FALSE(steady_rate(never_both));
+}
+
+TEST(SteadyRate, DoesWithoutWorkersThatHaveNoSamples) {
+  const std::vector<SampleCurve> workers{at_pace(100, 1), at_pace(100, 1e-3, 0)};
+  EXPECT_DOUBLE_EQ(steady_rate(workers)->samples_per_second, 10);
+}
+
+TEST(SampleCurve, OfALongRunStaysSmallAndTrue) {
+  const SampleCurve curve = at_pace(100'000, 0.25);
+  EXPECT_LT(curve.numbers().size(), 3 * 4096 + 2);
+  EXPECT_EQ(curve.steps(), 100'000);
+  EXPECT_DOUBLE_EQ(curve.last_s(), 25'000);
+  EXPECT_NEAR(curve.samples_at(1234.5), 49'380, 1e-6);
+  EXPECT_NEAR(curve.seconds_at(33'333), 33'333 * 0.25, 1e-6);
+}
+
+TEST(SampleCurve, SurvivesAsNumbers) {
+  SampleCurve whole = at_pace(5000, 0.25);
+  SampleCurve again = SampleCurve::from(whole.numbers());
+  EXPECT_EQ(again.numbers(), whole.numbers());
+  whole.add(3, 1300);
+  again.add(3, 1300);
+  EXPECT_EQ(again.numbers(), whole.numbers());
+  EXPECT_THROW(SampleCurve::from(std::vector<double>{1, 2}), UsageError);
+}
+
+double all_samples(const nlohmann::ordered_json& run) {
+  double samples = 0;
+  for (const auto& rank : run["workers_detail"])
+    if (rank["role"] == "worker") samples += rank["samples"].get<double>();
+  return samples;
+}
+
+class Throughput : public ::testing::TestWithParam<std::string> {};
+std::vector<std::string> all_strategies() {
+  std::vector<std::string> names;
+  for (const StrategyRow& row : strategies()) names.emplace_back(row.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Every, Throughput, ::testing::ValuesIn(all_strategies()), test_name);
+
+TEST_P(Throughput, IsAllSamplesOverElapsedTime) {
+  TrainConfig config = config_of(GetParam());
+  config.cluster = cluster_of(GetParam(), "step=10ms,slow=rank1:3.0");
+  const auto run = summary_in("simulated", config);
+  double longest = 0;
+  for (const auto& rank : run["workers_detail"])
+    if (rank["role"] == "worker")
+      longest = std::max(longest, rank["compute_seconds"].get<double>() +
+                                      rank["communicate_seconds"].get<double>() +
+                                      rank["wait_seconds"].get<double>());
+  EXPECT_DOUBLE_EQ(run["train_seconds"], longest);
+  EXPECT_NEAR(run["samples_per_second"].get<double>(), all_samples(run) / longest,
+              1e-9 * all_samples(run) / longest);
+}
+
+// Fast workers are done after a third of the time: in the window all four are at work.
+TEST_P(Throughput, IsSteadyWhileAllAreAtWork) {
+  TrainConfig config = config_of(GetParam());
+  config.cluster = cluster_of(GetParam(), "step=10ms,latency=1us,slow=rank1:3.0");
+  const auto run = summary_in("simulated", config);
+  ASSERT_TRUE(run["steady_samples_per_second"].is_number());
+  const double steady = run["steady_samples_per_second"];
+  EXPECT_GT(run["steady_steps"].get<double>(), 0);
+  const auto window = run["steady_window_seconds"];
+  EXPECT_LT(window[0].get<double>(), window[1].get<double>());
+  if (strategy_named(GetParam()).goes_apart() && GetParam() != "ssp") {
+    EXPECT_NEAR(steady, (3 + 1 / 3.0) * 20 / 10e-3, 0.03 * 6666);
+  }
+  // Those that meet once a period drift apart in between, for longer than this run has.
+  const bool in_periods =
+      GetParam() == "local-sgd" || GetParam() == "slow-mo" || GetParam() == "diloco";
+  if (strategy_named(GetParam()).pace == Pace::together && !in_periods) {
+    EXPECT_NEAR(steady, run["samples_per_second"].get<double>(), 0.05 * steady);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
