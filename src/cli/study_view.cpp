@@ -43,7 +43,8 @@ void StudyView::ended(const study::Run& run, std::size_t k, std::size_t n) {
 
 void StudyView::step(const Progress& p) {
   const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
-  show(fmt::format("  epoch {}  step {}/{}  {:.0f} samples/s", p.epoch + 1, p.step, p.steps, rate));
+  const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
+  show(fmt::format("  epoch {}  step {}{}  {:.0f} samples/s", p.epoch + 1, p.step, of, rate));
 }
 
 }  // namespace lockstep

@@ -2,6 +2,8 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "core/error.h"
@@ -29,6 +31,18 @@ nlohmann::json json_of(const std::string& path) {
     renamed[name] = value;
   }
   return renamed;
+}
+
+// The settings over those of `base`. Who says when the run ends replaces what was said of it
+// before.
+TrainConfig set_over(TrainConfig base, nlohmann::json settings) {
+  const auto defaults = to_json(TrainConfig{});
+  constexpr std::array ends{"epochs", "steps", "samples", "seconds"};
+  const auto given = [&](const char* end) { return settings.contains(end); };
+  if (std::ranges::any_of(ends, given))
+    for (const char* end : ends)
+      if (!given(end)) settings[end] = defaults.at(end);
+  return config_from(settings, std::move(base));
 }
 
 }  // namespace
@@ -94,7 +108,11 @@ void TrainFlags::add_training(CLI::App& command) {
   add(command, "--global-batch", "global_batch", flags_.global_batch,
       "Samples a step of all workers together, in place of --batch");
   add(command, "--epochs", "epochs", flags_.epochs, "Passes over the data");
-  add(command, "--steps", "steps", flags_.steps, "Steps, in place of --epochs");
+  add(command, "--steps", "steps", flags_.steps, "Steps of each worker, in place of --epochs");
+  add(command, "--samples", "samples", flags_.samples,
+      "Samples of all workers together, in place of --epochs");
+  add(command, "--seconds", "seconds", flags_.seconds,
+      "Training time, virtual in simulation, in place of --epochs: who is slow takes fewer steps");
   add(command, "--optimizer", "optimizer", flags_.optimizer,
       "NAME:key=value,…; see `lockstep list optimizers`");
   add(command, "--lr-schedule", "lr_schedule", flags_.lr_schedule,
@@ -139,12 +157,12 @@ bool TrainFlags::given(const std::string& setting) const {
 }
 
 TrainConfig TrainFlags::over(TrainConfig base) const {
-  if (!file_.empty()) base = config_from(json_of(file_), std::move(base));
+  if (!file_.empty()) base = set_over(std::move(base), json_of(file_));
   const auto all = to_json(flags_);
   nlohmann::json set = nlohmann::json::object();
   for (const auto& [setting, option] : options_)
     if (option->count() > 0) set[setting] = all.at(setting);
-  return config_from(set, std::move(base));
+  return set_over(std::move(base), std::move(set));
 }
 
 }  // namespace lockstep

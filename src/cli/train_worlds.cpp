@@ -161,6 +161,8 @@ double measured_step_s(const Experiment& simulated) {
   config.batch = simulated.full_batch(0);
   config.global_batch = 0;
   config.steps = 8;
+  config.samples = 0;
+  config.seconds = 0;
   config.test_limit = 1;
   config.audit = false;
   config.resume.clear();

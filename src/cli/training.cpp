@@ -23,7 +23,7 @@ Json facts_of(const Experiment& experiment, std::size_t parameters) {
                 {"strategy", full_spec(experiment.config.strategy)},
                 {"data", experiment.data.name},
                 {"parameters", parameters},
-                {"steps", experiment.steps},
+                {"steps", experiment.has_open_end() ? Json(nullptr) : Json(experiment.steps)},
                 {"threads_per_worker", experiment.threads(this_machine().cores)}};
   if (!experiment.simulation) return facts;
   const Simulation& simulation = *experiment.simulation;
@@ -56,7 +56,7 @@ Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<St
       start_(std::move(start)),
       experiment_(std::move(config), fetch_data),
       view_(flags.json() ? stderr : stdout,
-            experiment_.config.steps ? 0 : experiment_.config.epochs, flags.tells()) {
+            experiment_.config.ends_by_epochs() ? experiment_.config.epochs : 0, flags.tells()) {
   // What was opened, and not what was asked for, is what workers and a resumed run open again.
   experiment_.config.data = experiment_.data.spec;
   parameters_ = experiment_.hollow() ? experiment_.hollow_parameters

@@ -1,5 +1,7 @@
 #include "train/apart.h"
 
+#include <algorithm>
+
 #include "train/session.h"
 #include "train/snapshots.h"
 
@@ -9,9 +11,10 @@ namespace {
 // The steps up to which ranks go apart before they meet: none, if a resumed run has had them all.
 std::uint64_t next_meeting(const Session& session, std::uint64_t first) {
   if (first >= session.experiment.steps) return first;
-  std::uint64_t end = first + 1;
-  while (end < session.experiment.steps && !session.checkpoint_due(end)) ++end;
-  return end;
+  const std::uint64_t every = session.experiment.config.checkpoint_every;
+  const std::uint64_t next = every > 0 ? (first / every + 1) * every : 0;
+  return session.checkpoint_due(next) ? std::min(next, session.experiment.steps)
+                                      : session.experiment.steps;
 }
 
 }  // namespace
@@ -20,6 +23,7 @@ WorkerOutcome run_apart(Session& session) {
   Snapshots snapshots(session);
   const bool works = session.crew().works();
   std::uint64_t step = session.start();
+  bool over = false;
   // Once at least: what the run has come to is asked of servers when all rest.
   do {
     const std::uint64_t end = next_meeting(session, step);
@@ -27,26 +31,28 @@ WorkerOutcome run_apart(Session& session) {
       session.strategy().go();
     else
       session.serve(step, end);
-    for (std::uint64_t s = step; works && s < end; ++s) {
+    std::uint64_t taken = step;
+    for (; works && taken < end && !session.is_over(taken); ++taken) {
       session.check_stopped();
-      session.take(s);
-      snapshots.stepped(s + 1);
+      session.take(taken);
+      snapshots.stepped(taken + 1);
     }
     if (works) session.strategy().rest(session.replica());
     session.meet_the_living();
+    over = session.meets_at_the_end(taken, end);
     // Before the scores, which may take long.
-    if (works && end == session.experiment.steps && !session.experiment.hollow())
-      session.write(snapshots.last_model());
+    if (works && over && !session.experiment.hollow()) session.write(snapshots.last_model());
     if (works) snapshots.score_kept();
-    if (works && end == session.experiment.steps && !session.log().has_scored(end))
-      snapshots.score_last();
-    // Half of a run can't be resumed: who is lost has no part in the checkpoint.
-    if (end > step && session.checkpoint_due(end) && session.lost().empty()) {
+    if (works && over && !session.log().has_scored(session.last_step())) snapshots.score_last();
+    // Half of a run can't be resumed: who is lost has no part in the checkpoint, and where workers
+    // have ended apart there is no step that all have taken.
+    const bool all_have_taken_it = !over || !session.experiment.has_open_end();
+    if (end > step && all_have_taken_it && session.checkpoint_due(end) && session.lost().empty()) {
       session.together();
       session.save(end);
     }
     step = end;
-  } while (step < session.experiment.steps);
+  } while (!over);
   session.together();
   return session.finish();
 }

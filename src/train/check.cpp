@@ -54,18 +54,32 @@ void check_ranks(const TrainConfig& config) {
     throw UsageError("--cluster sim brings its own transport: leave --transport out");
 }
 
+void check_end(const TrainConfig& config) {
+  if (!(config.seconds >= 0 && std::isfinite(config.seconds)))
+    throw UsageError(
+        fmt::format("--seconds must be a time of training above 0, not {}", config.seconds));
+  const int given = (config.steps > 0) + (config.samples > 0) + (config.seconds > 0);
+  if (given > 1)
+    throw UsageError(
+        "a run ends once: give one of --epochs, --steps, --samples and --seconds, not several");
+  if (config.epochs < 1 && given == 0)
+    throw UsageError("--epochs must be at least 1, or give --steps, --samples or --seconds");
+  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
+  for (const auto& [flag, value] :
+       {std::pair("epochs", config.epochs), {"steps", config.steps}, {"samples", config.samples}})
+    if (value > kMost)
+      throw UsageError(fmt::format("--{} must be at most {}, not {}", flag, kMost, value));
+  if (config.seconds > 0 && Options::name_in(config.lr_schedule) == "cosine")
+    throw UsageError(
+        "--lr-schedule cosine ends with the run's last step, which --seconds leaves open: give "
+        "--epochs, --steps or --samples, or another schedule");
+}
+
 void check_training(const TrainConfig& config) {
   if (config.batch < 1) throw UsageError("--batch must be at least 1");
   if (config.global_batch > 0 && config.global_batch < std::uint64_t(config.workers))
     throw UsageError(fmt::format("--global-batch {} is less than a sample for each of {} workers",
                                  config.global_batch, config.workers));
-  if (config.epochs < 1 && config.steps < 1)
-    throw UsageError("--epochs must be at least 1, or give --steps");
-  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
-  if (std::max(config.epochs, config.steps) > kMost)
-    throw UsageError(fmt::format("--{} must be at most {}, not {}",
-                                 config.epochs > kMost ? "epochs" : "steps", kMost,
-                                 std::max(config.epochs, config.steps)));
   one_of("lr scaling", config.lr_scaling, {"none", "linear"});
   one_of("reshard", config.reshard, {"never", "epoch"});
   if (!(config.warmup_epochs >= 0)) throw UsageError("--warmup-epochs can't be negative");
@@ -127,6 +141,8 @@ void check_rounds(const TrainConfig& config) {
                                    strategy_named(config.strategy).name, why));
   };
   refuse(config.steps > 0, "--steps", "it trains whole epochs; give --epochs");
+  refuse(config.samples > 0, "--samples", "it trains whole epochs; give --epochs");
+  refuse(config.seconds > 0, "--seconds", "it trains whole epochs; give --epochs");
   refuse(config.evaluate_every > 0, "--evaluate-every", "there is a model after each epoch only");
   refuse(config.checkpoint_every > 0, "--checkpoint-every", "its runs can't be resumed");
   refuse(!config.resume.empty(), "--resume", "its runs can't be resumed");
@@ -160,6 +176,7 @@ void check(const TrainConfig& config) {
   check_ranks(config);
   check_strategy(config.strategy, config.workers, config.servers, config.servers_within_workers());
   all_reduce_named(config.collective);
+  check_end(config);
   check_training(config);
   check_optimiser(config);
   check_hogwild(config);

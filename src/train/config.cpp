@@ -32,6 +32,8 @@ void each_field(Config& c, const Visit& visit) {
   visit("global_batch", c.global_batch);
   visit("epochs", c.epochs);
   visit("steps", c.steps);
+  visit("samples", c.samples);
+  visit("seconds", c.seconds);
   visit("optimizer", c.optimizer);
   visit("lr_schedule", c.lr_schedule);
   visit("lr_scaling", c.lr_scaling);

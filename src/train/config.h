@@ -32,7 +32,9 @@ struct TrainConfig {
   std::uint64_t batch = 64;        // a worker
   std::uint64_t global_batch = 0;  // 0: batch x workers
   std::uint64_t epochs = 5;
-  std::uint64_t steps = 0;  // 0: by epochs
+  // In place of epochs, one of: steps of each worker, samples of all, seconds of training time.
+  std::uint64_t steps = 0, samples = 0;
+  double seconds = 0;
   std::string optimizer = "sgd:lr=0.01,momentum=0.5";
   std::string lr_schedule = "constant";
   std::string lr_scaling = "none";
@@ -58,6 +60,7 @@ struct TrainConfig {
   // answer, so there each is a rank of its own, on the host of its worker.
   bool servers_within_workers() const;
   int ranks() const { return workers + (servers_within_workers() ? 0 : servers); }
+  bool ends_by_epochs() const { return steps == 0 && samples == 0 && seconds == 0; }
   // Servers that are ranks of their own on workers' hosts.
   int guests() const { return server_placement == "colocated" ? ranks() - workers : 0; }
   bool operator==(const TrainConfig&) const = default;

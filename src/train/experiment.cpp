@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "measure/machine.h"
+#include "strategies/registry.h"
 #include "train/resume.h"
 #include "train/torch_learner.h"
 #include "transport/real_rank.h"
@@ -44,6 +45,22 @@ Plan plan_of(const TrainConfig& config, const Dataset& train,
   return plan;
 }
 
+// Until all workers together have had so many samples. An epoch has each sample once.
+std::uint64_t steps_for(std::uint64_t samples, std::size_t samples_per_epoch, Plan& plan) {
+  const auto epoch = static_cast<int>((samples - 1) / samples_per_epoch);
+  const std::uint64_t wanted = samples - std::uint64_t(epoch) * samples_per_epoch;
+  std::uint64_t step = 0;
+  for (std::uint64_t taken = 0; taken < wanted && step < plan.steps(epoch); ++step)
+    for (const std::size_t of_worker : plan.samples(epoch, step)) taken += of_worker;
+  return plan.steps_before(epoch) + step;
+}
+
+std::uint64_t steps_of(const TrainConfig& config, std::size_t samples_per_epoch, Plan& plan) {
+  if (config.seconds > 0) return kOpenEnd;
+  if (config.samples > 0) return steps_for(config.samples, samples_per_epoch, plan);
+  return config.steps > 0 ? config.steps : plan.steps_before(static_cast<int>(config.epochs));
+}
+
 }  // namespace
 
 std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
@@ -63,7 +80,9 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
       batches_(batch_by_worker(config)) {
   Plan counted = plan;
   steps_per_epoch = counted.steps(0);
-  steps = config.steps > 0 ? config.steps : counted.steps_before(static_cast<int>(config.epochs));
+  steps_of_schedule = steps_of(config, data.train->size(), counted);
+  const bool apart = strategy_named(config.strategy).goes_apart();
+  steps = apart && config.samples > 0 ? kOpenEnd : steps_of_schedule;
   if (!config.resume.empty()) check_steps_left(config.resume, steps);
   if (hollow()) {
     hollow_parameters = parameter_count(*network_for(*this));

@@ -14,6 +14,9 @@
 
 namespace lockstep {
 
+// More steps than any run has.
+inline constexpr std::uint64_t kOpenEnd = std::uint64_t{1} << 40;
+
 struct Experiment {
   // Completes and checks the configuration (see config.h), and opens the data. `fetch`: see
   // data/open.h; empty: data must be there. UsageError.
@@ -24,14 +27,17 @@ struct Experiment {
   Data data;
   double split_s = 0;
   Plan plan;
-  std::uint64_t steps = 0;  // of the whole run
-  // For the schedule of the learning rate: steps an epoch, of the first.
-  std::uint64_t steps_per_epoch = 1;
+  // Of the whole run, of each worker; kOpenEnd: known when it is over (see run_end.h).
+  std::uint64_t steps = 0;
+  // For the schedule of the learning rate: steps an epoch, of the first; and steps of the run, of
+  // workers that take equally many.
+  std::uint64_t steps_per_epoch = 1, steps_of_schedule = 0;
 
   int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
   std::size_t hollow_parameters = 0;    // where only sizes count
 
+  bool has_open_end() const { return steps == kOpenEnd; }
   bool hollow() const { return simulation && !simulation->numerics; }
   std::size_t full_batch(int worker) const { return batches_.at(worker); }
   // Threads of a worker, chosen if the configuration leaves it open.

@@ -38,7 +38,7 @@ void check_steps_left(const std::string& path, std::uint64_t steps) {
   if (taken > steps)
     throw UsageError(
         fmt::format("the checkpoint {} was taken after {} steps, so it can't go on to step {}: "
-                    "give more --steps or --epochs, or an earlier checkpoint",
+                    "give more --steps, --samples or --epochs, or an earlier checkpoint",
                     checkpoint.folder(), taken, steps));
 }
 

@@ -40,6 +40,8 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
             chosen_collective()},
       strategy_(make_strategy_of_run()),
       recorder_(rank_, e, clock_, moved_, apart_, rounds_ ? config_.workers : 0),
+      end_(rank_, e, clock_, apart_),
+      last_step_(e.steps),
       plan_(e.plan),
       luck_(rank_.random(purpose_of("compute time"))) {
   moved_.add(background_);
@@ -86,6 +88,7 @@ std::uint64_t Session::start() {
   }
   recorder_.begin(options_.folder, options_.own_process,
                   {first, log_.samples(), before_.elapsed_s, before_.waited});
+  if (apart_ && crew_.works()) end_.met(workers(), log_.own_samples());
   together();
   return first;
 }
@@ -124,7 +127,8 @@ double Session::take(const Step& step, std::uint64_t taken,
   log_.stepped(step, samples, clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());
   recorder_.stepped(taken);
-  if (watcher()) watcher()->step(log_.progress(experiment.steps));
+  if (apart_) end_.took(log_.own_samples());
+  if (watcher()) watcher()->step(log_.progress(experiment.has_open_end() ? 0 : experiment.steps));
   return loss;
 }
 
@@ -136,8 +140,27 @@ void Session::serve(std::uint64_t first, std::uint64_t end) {
       replica_, [&](std::uint64_t n) { return step_at(n); }, first, end);
   clock_.waited(strategy_->waited_s() - waited_s);
   clock_.end();
+  if (end == kOpenEnd) return;
   for (std::uint64_t n = first; n < end; ++n) log_.stepped(step_at(n), 0, clock_.training_s());
   recorder_.stepped(end);
+}
+
+bool Session::meets_at_the_end(std::uint64_t taken, std::uint64_t end) {
+  if (!experiment.has_open_end()) return end == experiment.steps;
+  const auto rows = all_rows(present(), {static_cast<double>(taken)});
+  std::uint64_t least = end, most = 0;
+  for (int r = 0; r < present().size(); ++r) {
+    if (present().job_rank(r) >= config_.workers) continue;
+    least = std::min(least, static_cast<std::uint64_t>(rows[r][0]));
+    most = std::max(most, static_cast<std::uint64_t>(rows[r][0]));
+  }
+  if (!crew_.works()) recorder_.stepped(most);
+  if (least == end) {
+    if (crew_.works()) end_.met(workers(), log_.own_samples());
+    return false;
+  }
+  end_at(static_cast<std::uint64_t>(rows[0][0]));
+  return true;
 }
 
 void Session::check_stopped() const {
@@ -145,7 +168,7 @@ void Session::check_stopped() const {
 }
 
 bool Session::ends_epoch(std::uint64_t taken) {
-  return taken == experiment.steps || plan_.position(taken).step == 0;
+  return taken == last_step_ || plan_.position(taken).step == 0;
 }
 
 bool Session::score_due(std::uint64_t taken) {
@@ -169,6 +192,7 @@ void Session::score(std::uint64_t taken) {
   }
   recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);
   keep(score);
+  scored_at_ = taken;
   together();
 }
 

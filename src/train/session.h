@@ -15,6 +15,7 @@
 #include "train/profiler.h"
 #include "train/progress_log.h"
 #include "train/recorder.h"
+#include "train/run_end.h"
 #include "train/worker.h"
 #include "transport/group.h"
 
@@ -33,6 +34,14 @@ class Session {
   double take_of_task(const Step&, std::size_t batch);
   // The same of a server, which serves the steps from `first` up to `end`.
   void serve(std::uint64_t first, std::uint64_t end);
+  // Is the run over before this step? Collective where ranks go together; else of this worker.
+  bool is_over(std::uint64_t step) { return end_.is_over(step); }
+  // This many steps were the last: of each worker, or of the first where they ended apart.
+  void end_at(std::uint64_t step) { last_step_ = step; }
+  std::uint64_t last_step() const { return last_step_; }  // kOpenEnd: not known yet
+  // Where ranks go apart. Collective over those present(), who meet after `taken` steps where
+  // `end` were due. True: the run is over.
+  bool meets_at_the_end(std::uint64_t taken, std::uint64_t end);
   // Throws Stopped if the run is to stop.
   void check_stopped() const;
 
@@ -41,6 +50,9 @@ class Session {
   bool ends_epoch(std::uint64_t taken);
   // Collective, out of training time: what time went where, and how good the strategy's model is.
   void score(std::uint64_t taken);
+  bool has_scored(std::uint64_t taken) const {
+    return scored_at_ == taken || log_.has_scored(taken);
+  }
   // Adds a score to the records.
   void keep(Score&);
   // Collective. All ranks wait for each other, however long that takes, so that nobody waits for
@@ -112,6 +124,8 @@ class Session {
   std::unique_ptr<Group> meeting_;  // if some are lost, or the first is not rank 0
   std::optional<Group> workers_;
   Recorder recorder_;
+  RunEnd end_;
+  std::uint64_t last_step_, scored_at_ = 0;
   Plan plan_;
   Rng luck_;                    // of simulated compute times
   std::uint64_t of_tasks_ = 0;  // steps of this rank

@@ -71,7 +71,8 @@ WorkerOutcome Session::finish() {
   if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
     result.collective = crew_.collective.name;
   result.lost = lost_;
-  result.steps = experiment.steps;
+  result.steps = last_step_;
+  if (apart_ && experiment.has_open_end()) result.count_steps();
   result.compute_variance_s2 = clock_.spent().variance_s2;
   result.data = experiment.data.name;
   result.simulated = experiment.simulation.has_value();

@@ -23,7 +23,7 @@ void Snapshots::stepped(std::uint64_t taken) {
   if (session_.experiment.hollow()) return;
   if (!sets_pace()) return take_told();
   // The last of all is scored when everybody is done.
-  if (!session_.score_due(taken) || taken == session_.experiment.steps) return;
+  if (!session_.score_due(taken) || taken == session_.last_step()) return;
   const Kept& kept = kept_[taken] = counted(taken, true);
   tell({taken, kept.elsewhere ? 1u : 0u});
 }
@@ -101,7 +101,7 @@ void Snapshots::score(const Kept& kept) {
   // It is gone with the worker that had it, and the mean of the workers is another model.
   if (!central && sums[4] > 0) return;
   std::vector<std::vector<double>> times = all_rows(session_.workers(), {kept.training_s});
-  const bool ends = kept.steps == session_.experiment.steps;
+  const bool ends = kept.steps == session_.last_step();
   // The last is over when all are; until then the first of them, who sets the pace, has the time.
   const double training_s = ends ? (*std::ranges::max_element(times))[0] : times[0][0];
   Score score =
@@ -117,22 +117,30 @@ void Snapshots::score_kept() {
   nlohmann::json steps = nlohmann::json::array();
   for (const auto& [at, kept] : kept_) steps.push_back(at);
   const std::string due = text_of_first(session_.workers(), steps.dump());
+  // What was kept at the last step, before anybody knew that it was, is scored when all are done.
+  const std::uint64_t last = session_.last_step();
   for (const std::uint64_t at : nlohmann::json::parse(due)) {
+    if (at == last) continue;
     const auto found = kept_.find(at);
     // Who was not told in time had taken all its steps by then.
     Kept kept = found != kept_.end() ? std::move(found->second) : counted(at, false);
     score(kept);
   }
-  kept_.clear();
+  std::erase_if(kept_, [&](const auto& kept) { return kept.first != last; });
 }
 
 void Snapshots::score_last() {
   if (session_.experiment.hollow()) return;
-  score(counted(session_.experiment.steps, session_.workers().rank() == 0));
+  Kept last = counted(session_.last_step(), session_.workers().rank() == 0);
+  if (const auto found = kept_.find(last.steps); found != kept_.end()) {
+    last.loss_sum += found->second.loss_sum;
+    last.loss_samples += found->second.loss_samples;
+  }
+  score(last);
 }
 
 Model Snapshots::last_model() {
-  Kept kept = copied(session_.experiment.steps, session_.workers().rank() == 0);
+  Kept kept = copied(session_.last_step(), session_.workers().rank() == 0);
   std::vector<double> central{kept.model.empty() ? 0.0 : 1.0};
   sum_over_ranks(session_.workers(), central);
   return mean_of(kept, central[0] > 0);

@@ -36,7 +36,7 @@ Schedule schedule_of(const Experiment& experiment, const Options& optimiser) {
   input.scale = config.lr_scaling == "linear" ? config.workers : 1;
   input.warmup_epochs = config.warmup_epochs;
   input.steps_per_epoch = experiment.steps_per_epoch;
-  input.steps = experiment.steps;
+  input.steps = experiment.steps_of_schedule;
   return {config.lr_schedule, input};
 }
 

@@ -11,7 +11,7 @@ namespace lockstep {
 
 // Where a run is.
 struct Progress {
-  std::uint64_t step = 0, steps = 0;  // taken, in all
+  std::uint64_t step = 0, steps = 0;  // taken, in all; 0: not known yet
   int epoch = 0;                      // from 0
   double loss = 0;                    // of rank 0's last batch
   std::uint64_t samples = 0;          // by all workers, since this process started

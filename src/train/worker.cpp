@@ -12,7 +12,8 @@ namespace {
 // All workers take every step together, and meet to be scored.
 WorkerOutcome run_together(Session& session) {
   const bool works = session.crew().works();
-  for (std::uint64_t step = session.start(); step < session.experiment.steps; ++step) {
+  std::uint64_t step = session.start();
+  for (; !session.is_over(step); ++step) {
     session.check_stopped();
     if (works)
       session.take(step);
@@ -21,6 +22,9 @@ WorkerOutcome run_together(Session& session) {
     if (session.score_due(step + 1)) session.score(step + 1);
     if (session.checkpoint_due(step + 1)) session.save(step + 1);
   }
+  session.end_at(step);
+  // What ends by itself is not known to be the last step when it is taken.
+  if (session.experiment.has_open_end() && !session.has_scored(step)) session.score(step);
   if (works && !session.experiment.hollow())
     session.write(model_of(session.workers(), session.strategy(), session.learner()));
   return session.finish();
