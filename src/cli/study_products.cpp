@@ -14,6 +14,7 @@ namespace lockstep {
 namespace {
 
 using namespace study;
+namespace fs = std::filesystem;
 
 ReportContext context() {
   const std::time_t now = std::time(nullptr);
@@ -34,8 +35,21 @@ std::string write_products(const std::string& folder) {
   if (!std::filesystem::exists(path))
     return write_report(folder, run_report(folder, context()).dump());
   const Study study = study_from(nlohmann::json::parse(read_whole(path), nullptr, false), path);
-  write_whole(folder + "/results.csv", results_csv(study, read_runs(study, folder)));
+  const Records records = read_runs(study, folder);
+  write_whole(folder + "/results.csv", results_csv(study, records));
+  if (study.command == "train") write_whole(folder + "/curves.csv", curves_csv(study, records));
   return write_report(folder, study_report(study, folder, context()).dump());
+}
+
+void write_csv(const std::string& folder, const std::string& path) {
+  const std::string file = study_file_in(folder);
+  const Study study = study_from(nlohmann::json::parse(read_whole(file), nullptr, false), file);
+  const Records records = read_runs(study, folder);
+  const fs::path results(path);
+  const std::string curves = results.stem().string() + "-curves.csv";
+  write_whole(path, results_csv(study, records, curves));
+  if (study.command == "train")
+    write_whole((results.parent_path() / curves).string(), curves_csv(study, records));
 }
 
 std::optional<double> figure_of(const Study& study, const std::string& folder,

@@ -6,6 +6,7 @@
 #include "cli/bench_command.h"
 #include "cli/environment.h"
 #include "cli/fetch.h"
+#include "cli/program_source.h"
 #include "cli/train_command.h"
 #include "core/error.h"
 #include "core/names.h"
@@ -59,6 +60,7 @@ void check_model(const std::string& spec) {
 class TrainSubject : public study::Subject {
  public:
   std::string command() const override { return "train"; }
+  std::string commit() const override { return program_commit(); }
   bool seeded() const override { return true; }
 
   std::vector<std::string> flags() const override {
@@ -115,6 +117,7 @@ class BenchSubject : public study::Subject {
  public:
   explicit BenchSubject(std::string operation) : operation_(std::move(operation)) {}
   std::string command() const override { return "bench " + operation_; }
+  std::string commit() const override { return program_commit(); }
   bool seeded() const override { return false; }
 
   std::vector<std::string> flags() const override {

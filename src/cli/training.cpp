@@ -5,6 +5,7 @@
 #include "bench/lines.h"
 #include "cli/fetch.h"
 #include "cli/interrupt.h"
+#include "cli/program_source.h"
 #include "cli/train_worlds.h"
 #include "measure/machine.h"
 #include "strategies/registry.h"
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 Json facts_of(const Experiment& experiment, std::size_t parameters) {
   Json facts = {{"lockstep", LOCKSTEP_VERSION},
+                {"commit", program_commit()},
                 {"libtorch", TORCH_VERSION},
                 {"strategy", full_spec(experiment.config.strategy)},
                 {"data", experiment.data.name},

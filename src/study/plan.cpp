@@ -238,6 +238,7 @@ Study plan_study(const StudyFile& file, const Subject& subject) {
   Study study;
   study.file = file.path;
   study.command = file.command;
+  study.commit = subject.commit();
   study.seeded = subject.seeded();
   study.quick = file.quick;
   study.title = file.title;

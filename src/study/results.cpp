@@ -12,10 +12,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Settings and facts that a reader may want to select by, as run.json has them.
-constexpr const char* kSettings[] = {"workers",   "servers",     "threads",      "strategy",
-                                     "model",     "batch",       "global_batch", "epochs",
-                                     "optimizer", "lr_schedule", "lr_scaling",   "split",
-                                     "cluster",   "transport",   "shape"};
+constexpr const char* kSettings[] = {
+    "workers",      "servers", "threads", "strategy",  "model",     "batch",
+    "global_batch", "epochs",  "samples", "seconds",   "optimizer", "lr_schedule",
+    "lr_scaling",   "split",   "cluster", "transport", "shape"};
 constexpr const char* kFacts[] = {"collective",      "data",          "metric",      "steps",
                                   "effective_batch", "split_seconds", "model_sha256"};
 constexpr const char* kBench[] = {"op",
@@ -66,10 +66,17 @@ std::vector<std::string> run_fields(const Study& study, const Run& run) {
 }
 constexpr const char* kRun[] = {"run",    "variant", "tuning_trial", "seed",
                                 "status", "reason",  "wall_seconds"};
+// Of a training; of a benchmark only the first.
+constexpr const char* kSource[] = {"commit", "curve_file"};
+
+// The points of a curve, as run_record.h names them.
+constexpr const char* kPoint[] = {"epoch", "step", "seconds",    "bytes",
+                                  "score", "loss", "train_loss", "consensus_distance"};
 
 std::string bench_csv(const Study& study, const Records& records) {
   std::vector<std::string> head;
   add(head, kRun);
+  head.emplace_back("commit");
   add(head, kBench);
   head.emplace_back("command");
   std::string csv = csv_line(head);
@@ -82,6 +89,7 @@ std::string bench_csv(const Study& study, const Records& records) {
     if (rows.empty()) rows.push_back(Json::object());  // a run that failed has its row as well
     for (const Json& row : rows) {
       std::vector<std::string> fields = run_fields(study, run);
+      fields.push_back(at(record.facts, "commit"));
       for (const char* key : kBench) fields.push_back(at(row, key));
       fields.push_back(command_line(study, run));
       csv += csv_line(fields);
@@ -113,10 +121,24 @@ std::string csv_line(const std::vector<std::string>& fields) {
   return line + "\r\n";
 }
 
-std::string results_csv(const Study& study, const Records& records) {
+std::string curves_csv(const Study& study, const Records& records) {
+  std::vector<std::string> head{"run", "variant", "seed"};
+  add(head, kPoint);
+  std::string csv = csv_line(head);
+  for (const Run& run : study.runs)
+    for (const Json& point : records.at(run.id).curve) {
+      std::vector<std::string> fields{run.id, run.variant, std::to_string(run.seed)};
+      for (const char* key : kPoint) fields.push_back(at(point, key));
+      csv += csv_line(fields);
+    }
+  return csv;
+}
+
+std::string results_csv(const Study& study, const Records& records, const std::string& curve_file) {
   if (study.command != "train") return bench_csv(study, records);
   std::vector<std::string> head;
   add(head, kRun);
+  add(head, kSource);
   add(head, kSettings);
   add(head, kFacts);
   head.insert(head.end(), {"simulated", "oversubscribed"});
@@ -126,6 +148,8 @@ std::string results_csv(const Study& study, const Records& records) {
   for (const Run& run : study.runs) {
     const RunRecord& record = records.at(run.id);
     std::vector<std::string> fields = run_fields(study, run);
+    fields.push_back(at(record.facts, "commit"));
+    fields.push_back(record.curve.empty() ? "" : curve_file);
     for (const char* key : kSettings) fields.push_back(at(record.config, key));
     for (const char* key : kFacts) fields.push_back(at(record.result, key));
     for (const char* key : {"simulated", "oversubscribed"})

@@ -83,12 +83,13 @@ RunRecord read_run(const std::string& folder) {
 }
 
 void write_run(const std::string& folder, const std::string& status, const std::string& reason,
-               const Json& config, const Json& rows) {
+               const Json& config, const Json& rows, const std::string& commit) {
   const Json run = {{"kind", "lockstep study's run"},
                     {"schema_version", 1},
                     {"status", status},
                     {"reason", reason},
                     {"config", config},
+                    {"facts", {{"commit", commit}}},
                     {"result", rows.empty() ? Json() : Json{{"rows", rows}}}};
   write_whole(folder + "/run.json", run.dump(1) + "\n");
 }

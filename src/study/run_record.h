@@ -20,9 +20,10 @@ struct RunRecord {
 RunRecord read_run(const std::string& folder);
 
 // What a command that keeps no run.json (bench), or one that ended before it could write it, came
-// to. `rows`: JSON objects that it printed.
+// to. `rows`: JSON objects that it printed. `commit`: of the program.
 void write_run(const std::string& folder, const std::string& status, const std::string& reason,
-               const nlohmann::ordered_json& config, const nlohmann::ordered_json& rows);
+               const nlohmann::ordered_json& config, const nlohmann::ordered_json& rows,
+               const std::string& commit);
 
 // The JSON objects among the lines of a text; a last line that was cut is passed over.
 nlohmann::ordered_json json_lines(const std::string& text);

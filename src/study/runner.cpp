@@ -152,8 +152,8 @@ void Runner::settle(Run& run, const std::string& folder, const Ending& ending) c
                                  ? ending.reason
                                  : fmt::format("ended with status {}", ending.status);
   if (!fs::exists(folder + "/run.json"))
-    write_run(folder, well ? "done" : "failed", reason, texts_of(run.flags),
-              json_lines(ending.out));
+    write_run(folder, well ? "done" : "failed", reason, texts_of(run.flags), json_lines(ending.out),
+              study_.commit);
   const RunRecord record = read_run(folder);
   run.status = well && record.done() ? "done" : "failed";
   run.reason = run.status == "done" ? "" : record.reason.empty() ? reason : record.reason;

@@ -109,6 +109,7 @@ Json to_json(const Study& study) {
           {"schema_version", 1},
           {"file", study.file},
           {"command", study.command},
+          {"commit", study.commit},
           {"seeded", study.seeded},
           {"quick", study.quick},
           {"title", study.title},
@@ -128,6 +129,7 @@ Study study_from(const nlohmann::json& j, const std::string& path) try {
   Study study;
   study.file = j.at("file");
   study.command = j.at("command");
+  study.commit = j.value("commit", "");
   study.seeded = j.at("seeded");
   study.quick = j.at("quick");
   study.title = j.at("title");

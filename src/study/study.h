@@ -54,6 +54,7 @@ struct ShownAxis {
 
 struct Study {
   std::string file, command;  // studies/a.toml; train
+  std::string commit;         // of the program that ran it last
   bool quick = false;
   bool seeded = true;  // the command takes --seed
   std::string title, question, about, size_note, baseline;

@@ -17,6 +17,8 @@ class Subject {
   virtual std::string command() const = 0;
   // The names of the flags that a study may set.
   virtual std::vector<std::string> flags() const = 0;
+  // Which source the program was built from, for records.
+  virtual std::string commit() const { return ""; }
   // Does it take --seed? If not, repeats are the same command again.
   virtual bool seeded() const = 0;
   // What these flags come to, less whatever is as it would be without any flags: two lists of flags

@@ -80,8 +80,23 @@ TEST_F(Report, SaysNoDifferenceWhereNoneIsShown) {
   const Json data = report(study);
   EXPECT_THAT(data["findings"][0].get<std::string>(),
               HasSubstr("Half sends half the bytes of ring, and no loss of accuracy is shown ("));
-  EXPECT_THAT(all(data["findings"]),
-              HasSubstr("No difference to ring is shown for any variant in accuracy"));
+  EXPECT_THAT(
+      all(data["findings"]),
+      HasSubstr("No difference to ring is shown for any variant in accuracy (a loss of up to "));
+  EXPECT_THAT(data["findings"][0].get<std::string>(), HasSubstr("points is not excluded"));
+}
+
+TEST_F(Report, TwoSeedsClaimNeitherADifferenceNorNone) {
+  Study study = plan_from_text(kText);
+  runs(study, "ring", {0.90, 0.90}, 1000);
+  runs(study, "half", {0.10, 0.10}, 500);
+  const Json data = report(study);
+  EXPECT_TRUE(data["variants"][0]["figures"]["score"]["low"].is_null());
+  const std::string findings = all(data["findings"]);
+  EXPECT_THAT(findings, HasSubstr("2 seeds can't tell"));
+  for (const char* claim : {"pays with accuracy", "against ring:", "no loss", "No difference",
+                            "no difference", "it differs"})
+    EXPECT_THAT(findings, Not(HasSubstr(claim)));
 }
 
 TEST_F(Report, WhatIsLeftOfAFailedComparisonIsTold) {
@@ -160,8 +175,8 @@ TEST_F(Report, GrowthAlongAnAxisIsToldInNumbers) {
     run.status = "done";
   }
   EXPECT_THAT(all(report(study)["findings"]),
-              HasSubstr("From workers 2 to 8, time a step spent in exchange and waiting grows by: "
-                        "train 3.0 times, 0.1 s to 0.3 s"));
+              HasSubstr("From workers 2 to 8, time a step spent in exchange and waiting becomes: "
+                        "train 3.0 times, 0.1 s to 0.3 s, one run"));
 }
 
 TEST_F(Report, BenchmarksStandBesideTheirFormulas) {
@@ -183,7 +198,8 @@ TEST_F(Report, BenchmarksStandBesideTheirFormulas) {
                       {"bytes_sent_busiest", 6144},
                       {"wrong", 0}};
     std::filesystem::create_directories(folder_of(folder_.text(), run));
-    write_run(folder_of(folder_.text(), run), "done", "", Json::object(), Json::array({row}));
+    write_run(folder_of(folder_.text(), run), "done", "", Json::object(), Json::array({row}),
+              "0123456789ab");
     run.status = "done";
   }
   const Json data = report(study);

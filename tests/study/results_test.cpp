@@ -45,6 +45,25 @@ TEST(Results, HaveARowForEveryRunAlsoOneThatFailed) {
   EXPECT_THAT(lines[2], HasSubstr("lockstep train --seed 2"));
 }
 
+TEST(Results, SayWhatMadeThemAndWhereTheCurveIs) {
+  Study study = plan_from_text("[repeat]\nseeds = [7]\n");
+  Records records;
+  RunRecord& record = records[study.runs[0].id];
+  record.status = "done";
+  record.facts = {{"commit", "0123456789ab"}};
+  record.result = result_json(0.5);
+  record.curve = {{{"epoch", 1}, {"step", 10}, {"seconds", 2.5}, {"score", 0.5}, {"loss", 1.25}}};
+  const auto rows = lines_of(results_csv(study, records, "t-curves.csv"));
+  EXPECT_THAT(rows[0], HasSubstr(",commit,curve_file,"));
+  EXPECT_THAT(rows[1], HasSubstr(",0123456789ab,t-curves.csv,"));
+  EXPECT_THAT(rows[1], HasSubstr("lockstep train --seed 7"));
+  const auto points = lines_of(curves_csv(study, records));
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0],
+            "run,variant,seed,epoch,step,seconds,bytes,score,loss,train_loss,consensus_distance");
+  EXPECT_EQ(points[1], study.runs[0].id + ",train,7,1,10,2.5,,0.5,1.25,,");
+}
+
 TEST(Results, OfABenchmarkHaveARowForEveryMeasurement) {
   Study study = plan_from_text("");
   study.command = "bench allreduce";
