@@ -38,7 +38,7 @@ std::string fastest(const std::vector<const Json*>& rows) {
   return fmt::format("{}; next is {} with {} ({}).", text, name_of(*second),
                      time_in_words(time_of(*second) / 1e6),
                      tells_apart(*first, *second)            ? "intervals are apart"
-                     : (*first)["time_us"]["high"].is_null() ? "one run each"
+                     : (*first)["time_us"]["high"].is_null() ? "too few runs to tell"
                                                              : "no difference shown");
 }
 

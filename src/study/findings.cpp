@@ -67,19 +67,22 @@ std::string cheapest(const Members& least) {
   std::vector<std::string> names;
   double furthest = 0;
   bool judged = true;
+  std::size_t fewest = kFewestRuns;
   for (const Compared* c : least) {
     names.push_back(c->variant->name);
     const auto score = *c->against_baseline("score");
     furthest = std::max(furthest, std::abs(score.mean));
     judged = judged && score.low;
+    fewest = std::min(fewest, score.n);
   }
   const std::string extent = least.size() == 1
                                  ? against_text(*least[0], "score")
                                  : fmt::format("means within {:.2f} points", 100 * furthest);
   return capitalised(fmt::format(
-      "{} {} {} of {}, and {} ({}).", listed(names), names.size() == 1 ? "sends" : "send",
+      "{} {} {} of {}, and {} ({}{}).", listed(names), names.size() == 1 ? "sends" : "send",
       share_text(share_sent(least[0])), least[0]->baseline->variant->name,
-      judged ? "no loss of accuracy is shown" : "one run can't tell a loss of accuracy", extent));
+      judged ? "no loss of accuracy is shown" : cant_tell(fewest) + " a loss of accuracy", extent,
+      judged ? "; " + loss_text(least) : ""));
 }
 
 // Who sends least without a loss of accuracy that is shown; then who pays with accuracy.
@@ -112,7 +115,7 @@ std::string fastest(const Members& set) {
   }
   if (!best) return "";
   const auto against = best->against_baseline("step_seconds");
-  return fmt::format("Fastest: {} with {} a step{}.", best->variant->name,
+  return fmt::format("Least mean time: {} with {} a step{}.", best->variant->name,
                      estimate_text(*time(best), figure("step_seconds")),
                      against ? fmt::format("; against {}: {}", best->baseline->variant->name,
                                            against_text(*best, "step_seconds"))
@@ -127,10 +130,13 @@ std::string best_score(const Members& set) {
   const auto against = best->against_baseline("score");
   std::string verdict;
   if (best->baseline && against)
-    verdict = fmt::format("; {} {} ({})",
-                          against->excludes(0) ? "it differs from" : "no difference is shown to",
-                          best->baseline->variant->name, against_text(*best, "score"));
-  return fmt::format("Highest accuracy: {} with {}{}.", best->variant->name,
+    verdict = fmt::format("; {} {} ({}{})",
+                          !against->low          ? cant_tell(against->n) + " it from"
+                          : against->excludes(0) ? "it differs from"
+                                                 : "no difference is shown to",
+                          best->baseline->variant->name, against_text(*best, "score"),
+                          against->low ? "; " + loss_text({best}) : "");
+  return fmt::format("Highest mean accuracy: {} with {}{}.", best->variant->name,
                      estimate_text(*best->of("score"), figure("score")), verdict);
 }
 
@@ -245,14 +251,14 @@ std::vector<std::string> notes(const Study& study, const std::vector<Compared>& 
     out.push_back(
         fmt::format("The target was reached by {}; a time to target is the mean of those.",
                     fmt::join(partly, "; by ")));
-  const bool repeated =
-      std::ranges::any_of(study.variants, [](const Variant& v) { return v.runs.size() > 1; });
+  const bool repeated = std::ranges::any_of(
+      study.variants, [](const Variant& v) { return v.runs.size() >= kFewestRuns; });
   if (study.command == "train" && study.variants.size() > 1)
     out.push_back(repeated
                       ? "Intervals are 95 % of Student's t over seeds; differences and ratios are "
                         "paired by seed. With many comparisons one in twenty is outside by chance."
-                      : "One run of each: there are no intervals, and nothing is claimed about "
-                        "differences.");
+                      : "Fewer than three runs of each: there are no intervals, and nothing is "
+                        "claimed about differences, nor that there are none.");
   return out;
 }
 

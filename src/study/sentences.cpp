@@ -44,10 +44,29 @@ std::optional<double> exchange_s(const Compared& c) {
   return communicate->mean + wait->mean;
 }
 
+// By seed, those that have both.
+BySeed exchange_by_seed(const Compared& c) {
+  BySeed sums;
+  const auto communicate = c.values.find("communicate_seconds_per_step"),
+             wait = c.values.find("wait_seconds_per_step");
+  if (communicate == c.values.end() || wait == c.values.end()) return sums;
+  for (const auto& [seed, seconds] : communicate->second)
+    if (const auto also = wait->second.find(seed); also != wait->second.end())
+      sums[seed] = seconds + also->second;
+  return sums;
+}
+
+std::string interval_text(const std::optional<Estimate>& e, const Figure& f) {
+  if (!e) return "";
+  if (!e->low) return ", " + runs_text(e->n);
+  return fmt::format(", 95 % interval {} to {}", change_text(*e->low, f), change_text(*e->high, f));
+}
+
 // Whose figure is below the baseline's, whose above, and whose not shown to be either.
 struct Sides {
   std::string baseline;  // empty: nobody can be compared
   std::vector<std::string> less, more, none;
+  std::vector<const Compared*> undecided;  // those of `none`
 };
 
 Sides sides_of(const std::vector<const Compared*>& set, std::string_view key) {
@@ -59,7 +78,7 @@ Sides sides_of(const std::vector<const Compared*>& set, std::string_view key) {
     sides.baseline = c->baseline->variant->name;
     // Half a percent, though it may be exact (bytes are), is nothing to choose by.
     if (!e->excludes(same) || (figure(key).as_ratio && std::abs(e->mean - same) < 0.005))
-      sides.none.push_back(c->variant->name);
+      sides.none.push_back(c->variant->name), sides.undecided.push_back(c);
     else
       (e->mean < same ? sides.less : sides.more)
           .push_back(fmt::format("{} ({})", c->variant->name, against_text(*c, key)));
@@ -107,6 +126,15 @@ std::string against_text(const Compared& c, std::string_view key) {
   return fmt::format("{}{}{}, {}", change_text(e.mean, f), unit, interval, runs_text(e.n));
 }
 
+std::string loss_text(const std::vector<const Compared*>& all) {
+  double largest = 0;
+  for (const Compared* c : all) largest = std::max(largest, -*c->against_baseline("score")->low);
+  return largest > 0 ? fmt::format("a loss of up to {:.2f} points is not excluded", 100 * largest)
+                     : "a loss is excluded";
+}
+
+std::string cant_tell(std::size_t n) { return runs_text(n) + " can't tell"; }
+
 std::vector<std::string> differences(const std::vector<const Compared*>& set,
                                      std::initializer_list<std::string_view> figures) {
   std::vector<std::string> out, undecided;
@@ -115,14 +143,17 @@ std::vector<std::string> differences(const std::vector<const Compared*>& set,
     const Sides sides = sides_of(set, key);
     if (sides.baseline.empty()) continue;
     baseline = sides.baseline;
+    const std::string not_excluded =
+        key == "score" && !sides.undecided.empty() ? " (" + loss_text(sides.undecided) + ")" : "";
     if (sides.less.empty() && sides.more.empty()) {
-      undecided.emplace_back(figure(key).label);
+      undecided.push_back(std::string(figure(key).label) + not_excluded);
       continue;
     }
     std::vector<std::string> parts;
     if (!sides.less.empty()) parts.push_back("less for " + listed(sides.less));
     if (!sides.more.empty()) parts.push_back("more for " + listed(sides.more));
-    if (!sides.none.empty()) parts.push_back("no difference shown for " + listed(sides.none));
+    if (!sides.none.empty())
+      parts.push_back("no difference shown for " + listed(sides.none) + not_excluded);
     out.push_back(fmt::format("{}, against {}: {}.", capitalised(std::string(figure(key).label)),
                               baseline, fmt::join(parts, "; ")));
   }
@@ -145,6 +176,7 @@ std::string capitalised(std::string sentence) {
 std::vector<std::string> along(const ShownAxis& axis, const std::vector<Compared>& all) {
   std::vector<std::string> times, scores;
   std::vector<const Compared*> seen;
+  const Figure& f = figure("score");
   for (const Compared& first : all) {
     if (!first.variant->group.contains(axis.name) || std::ranges::find(seen, &first) != seen.end())
       continue;
@@ -155,19 +187,29 @@ std::vector<std::string> along(const ShownAxis& axis, const std::vector<Compared
     const auto& [high, most] = line.back();
     const std::string name = first.variant->name + (first.simulated ? " (simulated)" : "");
     const auto from = exchange_s(*least), to = exchange_s(*most);
-    if (from && to && *from > 0)
-      times.push_back(fmt::format("{} {:.1f} times, {} to {}", name, *to / *from,
-                                  time_in_words(*from), time_in_words(*to)));
-    if (const auto a = least->of("score"), b = most->of("score"); a && b)
-      scores.push_back(fmt::format("{} from {} to {}", name, estimate_text(*a, figure("score")),
-                                   estimate_text(*b, figure("score"))));
+    if (from && to && *from > 0) {
+      const auto ratio = paired_ratio(exchange_by_seed(*most), exchange_by_seed(*least));
+      times.push_back(fmt::format("{} {:.1f} times, {} to {}{}", name, *to / *from,
+                                  time_in_words(*from), time_in_words(*to),
+                                  interval_text(ratio, figure("step_seconds"))));
+    }
+    if (const auto a = least->of("score"), b = most->of("score"); a && b) {
+      const auto change = paired_difference(most->values.at("score"), least->values.at("score"));
+      const std::string verdict =
+          !change || !change->low ? ""
+          : change->excludes(0)
+              ? fmt::format(": {} points{}", change_text(change->mean, f), interval_text(change, f))
+              : ": no difference is shown" + interval_text(change, f);
+      scores.push_back(fmt::format("{} from {} to {}{}", name, estimate_text(*a, f),
+                                   estimate_text(*b, f), verdict));
+    }
   }
   std::vector<std::string> out;
   const std::string range =
       fmt::format("From {} {} to {}", axis.name, axis.values.front(), axis.values.back());
   constexpr std::size_t kMost = 10;  // a longer list is read from the chart
   if (!times.empty() && times.size() <= kMost)
-    out.push_back(fmt::format("{}, time a step spent in exchange and waiting grows by: {}.", range,
+    out.push_back(fmt::format("{}, time a step spent in exchange and waiting becomes: {}.", range,
                               fmt::join(times, "; ")));
   if (!scores.empty() && scores.size() <= kMost)
     out.push_back(fmt::format("{}, accuracy goes: {}.", range, fmt::join(scores, "; ")));

@@ -62,7 +62,7 @@ Estimate estimate(const std::vector<double>& values) {
   e.n = values.size();
   const auto n = static_cast<double>(e.n);
   e.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  if (e.n < 2) return e;
+  if (e.n < kFewestRuns) return e;
   double squares = 0;
   for (const double value : values) squares += (value - e.mean) * (value - e.mean);
   const double half = student_t_95(e.n - 1) * std::sqrt(squares / (n - 1) / n);

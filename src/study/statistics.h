@@ -8,8 +8,12 @@
 
 namespace lockstep::study {
 
+// Fewer runs have no interval, and nothing is said about differences, nor that there are none: two
+// normal draws would have to be 13 deviations apart, and two that agree by chance show nothing.
+inline constexpr std::size_t kFewestRuns = 3;
+
 // A mean and the 95 % interval that Student's t gives it, on the assumption that runs differ by
-// chance alone, normally distributed. One run has no interval: low and high are then empty.
+// chance alone, normally distributed. Of fewer than kFewestRuns, low and high are empty.
 struct Estimate {
   double mean = 0;
   std::optional<double> low, high;

@@ -32,6 +32,14 @@ TEST(Estimate, OfOneRunHasNoInterval) {
   EXPECT_FALSE(e.excludes(0)) << "one run shows no difference";
 }
 
+TEST(Estimate, OfTwoRunsHasNoInterval) {
+  const Estimate e = estimate({0.9, 0.9});
+  EXPECT_EQ(e.mean, 0.9);
+  EXPECT_EQ(e.n, 2u);
+  EXPECT_FALSE(e.low || e.high);
+  EXPECT_FALSE(e.excludes(0)) << "two runs that agree by chance show nothing";
+}
+
 TEST(Estimate, ExcludesOnlyWhatIsOutside) {
   EXPECT_TRUE(estimate({1, 1.01, 0.99}).excludes(0));
   EXPECT_FALSE(estimate({1, -1, 0.5}).excludes(0));
@@ -51,7 +59,7 @@ TEST(Paired, OnlySeedsThatBothHaveCount) {
 }
 
 TEST(Paired, RatiosAreMeansOfLogarithms) {
-  const Estimate e = *paired_ratio({{1, 2.0}, {2, 8.0}}, {{1, 1.0}, {2, 1.0}});
+  const Estimate e = *paired_ratio({{1, 2.0}, {2, 8.0}, {3, 4.0}}, {{1, 1.0}, {2, 1.0}, {3, 1.0}});
   EXPECT_NEAR(e.mean, 4, 1e-12);
   EXPECT_NEAR(*e.low * *e.high, 16, 1e-6) << "the interval lies evenly on a scale of ratios";
 }
