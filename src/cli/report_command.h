@@ -1,7 +1,9 @@
-// lockstep report DIR
+// lockstep report DIR|FILE.csv
 #pragma once
 
 #include <CLI/CLI.hpp>
+
+#include "study/csv_chart.h"
 
 namespace lockstep {
 
@@ -13,8 +15,11 @@ class ReportCommand {
   int run() const;
 
  private:
+  void draw(const std::string& csv) const;
+
   CLI::App* command_;
-  std::string folder_;
+  std::string folder_, svg_, csv_;
+  study::ChartRequest chart_;
   bool json_ = false;
 };
 

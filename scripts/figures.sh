@@ -1,0 +1,33 @@
+#!/bin/sh
+# Draws the figures of docs/studies again, each from the CSV beside it. After a study was run anew,
+#   lockstep report studies-out/NAME --csv docs/studies/NAME.csv
+# first. Usage: scripts/figures.sh [PROGRAM] [NAME…]; all of them, if none is named.
+set -eu
+cd "$(dirname "$0")/../docs/studies"
+program=${1:-../../build/release/lockstep}
+case $program in /*) ;; *) [ -x "$program" ] || program=$OLDPWD/$program ;; esac
+[ $# -gt 0 ] && shift
+wanted=" $* "
+
+# draw NAME [flags of `lockstep report`]
+draw() {
+  name=$1
+  shift
+  [ "$wanted" = "  " ] || case $wanted in *" $name "*) ;; *) return 0 ;; esac
+  [ -f "$name.csv" ] || return 0
+  "$program" report "$name.csv" --svg "$name.svg" "$@"
+}
+
+draw averaging-resnet50 --y step_seconds
+draw batch-size --x workers --log-x
+draw catch-up
+draw collectives --y time_us --x bytes --series collective --log-x --log-y \
+  --where 'variant=shared memory, workers 4' --title 'Time of an all-reduce on 4 ranks, shared memory'
+draw distance --y step_seconds --x latency --log-y
+draw epoch-manager
+draw frequency --x period --log-x
+draw my-cluster --y samples_per_second --x bandwidth
+draw sensitivity --x rate --log-x
+draw synchronisation --x workers --where slow=none
+draw synchronisation-speed --y step_seconds --x workers --log-y --where model=resnet50 \
+  --where bandwidth=10Gbps --title 'Time a step of ResNet-50 at 10 Gbit/s'

@@ -1,0 +1,213 @@
+#include "study/csv_chart.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+#include "core/names.h"
+#include "core/units.h"
+#include "study/figures.h"
+
+namespace lockstep::study {
+namespace {
+
+std::optional<double> number_in(const std::string& text) try {
+  return parse_number(text);
+} catch (const UsageError&) {
+  return {};
+}
+
+class ChartMaker {
+ public:
+  ChartMaker(const CsvTable& table, const ChartRequest& request, const std::string& path)
+      : table_(table), request_(request), path_(path) {}
+
+  Chart chart() {
+    y_ = request_.y.empty() ? first_figure() : request_.y;
+    if (!table_.column(y_)) throw_unknown("column", y_, names());
+    gather();
+    if (groups_.empty())
+      throw UsageError(fmt::format("{} has no row with a number for {}{}{}", path_, y_,
+                                   request_.x.empty() ? "" : " over " + request_.x,
+                                   request_.where.empty() ? "" : " where that is so"));
+    Chart chart;
+    chart.y_label = label_of(y_);
+    chart.y_percent = unit_of(y_) == "%";
+    chart.x_label = request_.x.empty() ? "" : label_of(request_.x);
+    chart.bars = request_.x.empty();
+    chart.x_log = request_.x_log;
+    chart.y_log = request_.y_log;
+    chart.title = !request_.title.empty() ? request_.title
+                  : chart.bars            ? chart.y_label
+                                          : chart.y_label + " over " + chart.x_label;
+    add_points(chart);
+    chart.caption = caption();
+    return chart;
+  }
+
+ private:
+  using Row = std::vector<std::string>;
+  // What a point is the mean of.
+  struct Group {
+    std::vector<double> x, y;
+    std::string x_text;
+  };
+
+  std::vector<std::string_view> names() const {
+    return {table_.columns.begin(), table_.columns.end()};
+  }
+
+  std::string first_figure() const {
+    for (const char* key : {"score", "samples_per_second", "time_us"})
+      if (const auto at = table_.column(key))
+        for (const Row& row : table_.rows)
+          if (number_in(row[*at])) return key;
+    throw UsageError(path_ +
+                     " has no score, samples_per_second or time_us: say what to draw with "
+                     "--y COLUMN");
+  }
+
+  std::string field(const Row& row, const std::string& name) const {
+    const auto at = table_.column(name);
+    return at ? row[*at] : "";
+  }
+
+  // ", bandwidth 10Gbps" of a label, from the comma to before the next, or to " (simulated)".
+  static std::pair<std::size_t, std::size_t> axis_in(const std::string& label,
+                                                     const std::string& axis) {
+    const std::string start = ", " + axis + " ";
+    const std::size_t at = label.find(start);
+    if (at == std::string::npos) return {at, 0};
+    const std::size_t from = at + start.size();
+    const std::size_t end =
+        std::min({label.find(", ", from), label.find(" (", from), label.size()});
+    return {at, end - at};
+  }
+
+  // A column's field, else the axis of that name. UsageError: neither.
+  std::string value_at(const Row& row, const std::string& name) const {
+    if (table_.column(name)) return field(row, name);
+    const std::string label = field(row, "variant");
+    const auto [at, length] = axis_in(label, name);
+    if (length > 0) return label.substr(at + name.size() + 3, length - name.size() - 3);
+    for (const Row& other : table_.rows)
+      if (axis_in(field(other, "variant"), name).second > 0) return "";
+    throw_unknown("column or axis", name, names());
+  }
+
+  std::string series_of(const Row& row) const {
+    if (!request_.series.empty()) return value_at(row, request_.series);
+    std::string label = field(row, "variant");
+    if (request_.x.empty()) return label;
+    if (const auto [at, length] = axis_in(label, request_.x); length > 0) label.erase(at, length);
+    return label;
+  }
+
+  bool wanted(const Row& row) const {
+    if (table_.column("status") && field(row, "status") != "done") return false;
+    if (field(row, "tuning_trial") == "yes") return false;
+    return std::ranges::all_of(request_.where, [&](const std::string& condition) {
+      const std::size_t equals = condition.find('=');
+      if (equals == std::string::npos)
+        throw UsageError(fmt::format("--where {}: NAME=VALUE is needed", condition));
+      return value_at(row, condition.substr(0, equals)) == condition.substr(equals + 1);
+    });
+  }
+
+  void gather() {
+    const bool curves = table_.column("step") && !table_.column("status");
+    for (const Row& row : table_.rows) {
+      if (!wanted(row)) continue;
+      const auto y = number_in(field(row, y_));
+      const std::string x = request_.x.empty() ? "" : value_at(row, request_.x);
+      if (!y || (x.empty() && !request_.x.empty())) continue;
+      if (request_.y_log && *y <= 0) continue;
+      const std::string series = series_of(row), key = curves ? field(row, "step") : x;
+      if (std::ranges::find(order_, series) == order_.end()) order_.push_back(series);
+      Group& group = groups_[series][key];
+      group.x_text = x;
+      group.y.push_back(*y);
+      if (const auto number = number_in(x))
+        group.x.push_back(*number);
+      else
+        named_ = true;
+      if (std::ranges::find(x_names_, x) == x_names_.end()) x_names_.push_back(x);
+      if (const std::string commit = field(row, "commit"); !commit.empty()) commits_[commit];
+    }
+  }
+
+  void add_points(Chart& chart) {
+    const bool named = named_ && !chart.bars;
+    if (named) chart.x_names = x_names_;
+    for (const std::string& name : order_) {
+      ChartSeries& series = chart.series.emplace_back();
+      series.name = name;
+      for (const auto& [key, group] : groups_[name]) {
+        ChartPoint point{0, estimate(group.y)};
+        fewest_ = std::min(fewest_, point.y.n);
+        most_ = std::max(most_, point.y.n);
+        if (named)
+          point.x =
+              static_cast<double>(std::ranges::find(x_names_, group.x_text) - x_names_.begin());
+        else if (!chart.bars)
+          point.x = estimate(group.x).mean;
+        if (chart.x_log && !named && point.x <= 0) continue;
+        series.points.push_back(point);
+      }
+      std::ranges::sort(series.points, {}, &ChartPoint::x);
+      if (series.points.empty()) chart.series.pop_back();
+    }
+  }
+
+  std::string caption() const {
+    std::string text = most_ == 1         ? "One run each."
+                       : fewest_ == most_ ? fmt::format("Means of {} runs", most_)
+                                          : fmt::format("Means of {} to {} runs", fewest_, most_);
+    if (most_ >= kFewestRuns) text += "; 95 % intervals over seeds";
+    if (most_ > 1) text += '.';
+    if (commits_.size() == 1) text += " Commit " + commits_.begin()->first + ".";
+    const std::size_t slash = path_.rfind('/');
+    return text + " Data: " + (slash == std::string::npos ? path_ : path_.substr(slash + 1)) + ".";
+  }
+
+  static const Figure* figure_named(const std::string& key) {
+    for (const Figure& f : figures())
+      if (f.key == key) return &f;
+    return nullptr;
+  }
+  static std::string unit_of(const std::string& key) {
+    const Figure* f = figure_named(key);
+    return f ? std::string(f->unit) : "";
+  }
+  static std::string label_of(const std::string& key) {
+    if (key == "seconds") return "training time, s";
+    if (key == "bytes") return "bytes";
+    const Figure* f = figure_named(key);
+    if (!f) {
+      std::string words = key;
+      std::ranges::replace(words, '_', ' ');
+      return words;
+    }
+    const bool says_unit = f->unit.empty() || f->unit == "%" || f->unit == "/s";
+    return std::string(f->label) + (says_unit ? "" : fmt::format(", {}", f->unit));
+  }
+
+  const CsvTable& table_;
+  const ChartRequest& request_;
+  const std::string& path_;
+  std::string y_;
+  std::vector<std::string> order_, x_names_;  // as they come
+  bool named_ = false;                        // not all of x are numbers
+  std::map<std::string, std::map<std::string, Group>> groups_;
+  std::map<std::string, int> commits_;
+  std::size_t fewest_ = std::numeric_limits<std::size_t>::max(), most_ = 0;
+};
+
+}  // namespace
+
+Chart chart_of(const CsvTable& table, const ChartRequest& request, const std::string& path) {
+  return ChartMaker(table, request, path).chart();
+}
+
+}  // namespace lockstep::study

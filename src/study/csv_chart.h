@@ -1,0 +1,29 @@
+// A chart of a study's results.csv or curves.csv: so a page's figure can be drawn again from the
+// file beside it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "study/csv_table.h"
+#include "study/svg_chart.h"
+
+namespace lockstep::study {
+
+// Each name is a column, or an axis of the study as the labels in `variant` have it
+// ("…, bandwidth 10Gbps").
+struct ChartRequest {
+  std::string y;                   // empty: the first of score, samples_per_second, time_us
+  std::string x;                   // empty: bars, one for each variant
+  std::string series;              // empty: what the variant's label says beside x
+  std::vector<std::string> where;  // NAME=VALUE: only such rows
+  std::string title;               // empty: made of x and y
+  bool x_log = false, y_log = false;
+};
+
+// Means over the rows that agree in series and x, with the 95 % interval from three on; of curves,
+// over those that agree in series and step. Rows of runs that are not done, or without one of the
+// figures, are left out; trials of tuning too. UsageError names what there is instead.
+Chart chart_of(const CsvTable&, const ChartRequest&, const std::string& path);
+
+}  // namespace lockstep::study
