@@ -31,3 +31,14 @@ draw sensitivity --x rate --log-x
 draw synchronisation --x workers --where slow=none
 draw synchronisation-speed --y step_seconds --x workers --log-y --where model=resnet50 \
   --where bandwidth=10Gbps --title 'Time a step of ResNet-50 at 10 Gbit/s'
+
+# What each rank used over time has a CSV of its own (scripts/samples_csv.py) and a figure for each column.
+# draw_resource FIGURE COLUMN TITLE
+draw_resource() {
+  [ "$wanted" = "  " ] || case $wanted in *" resources "*) ;; *) return 0 ;; esac
+  "$program" report resources-samples.csv --svg "resources-$1.svg" --y "$2" --x second --series who --title "$3"
+}
+draw_resource network exchange_sent_bytes 'Sent so far by each rank'
+draw_resource cpu cpu_percent 'CPU of each rank (100 is a core)'
+draw_resource memory private_bytes 'Private memory of each rank'
+draw_resource disk disk_written_bytes 'Written to disk so far by each rank'
