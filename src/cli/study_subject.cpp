@@ -1,6 +1,7 @@
 #include "cli/study_subject.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "cli/bench_command.h"
@@ -12,6 +13,7 @@
 #include "core/names.h"
 #include "data/open.h"
 #include "models/registry.h"
+#include "train/files.h"
 
 namespace lockstep {
 namespace {
@@ -57,6 +59,29 @@ void check_model(const std::string& spec) {
   throw_unknown("model", Options::name_in(spec), names);
 }
 
+// Of labels and shape of every sample, and of the samples themselves: as many as are read quickly,
+// from all over the set.
+std::string content_of(const Dataset& set) {
+  constexpr std::size_t kMostNumbers = 1 << 24, kFewSamples = 64;
+  std::string text(reinterpret_cast<const char*>(set.labels().data()), set.labels().size_bytes());
+  for (const std::int64_t extent : set.shape()) text += fmt::format(" {}", extent);
+  std::string sum = checksum({text.data(), text.size()});
+  const std::size_t numbers = std::max<std::size_t>(1, set.values());
+  const std::size_t most = set.slow() ? kFewSamples : std::max(kFewSamples, kMostNumbers / numbers);
+  const std::size_t taken = std::min(most, set.size());
+  std::vector<float> sample(numbers);
+  const std::size_t bytes = sample.size() * sizeof(float);
+  std::string some = sum;
+  for (std::size_t i = 0; i < taken; ++i) {
+    const auto index = static_cast<std::uint32_t>(i * set.size() / taken);
+    set.read({&index, 1}, 0, sample.data());
+    some.append(reinterpret_cast<const char*>(sample.data()), bytes);
+    if (some.size() < (1u << 20) && i + 1 < taken) continue;
+    some = sum = checksum({some.data(), some.size()});
+  }
+  return sum;
+}
+
 class TrainSubject : public study::Subject {
  public:
   std::string command() const override { return "train"; }
@@ -75,11 +100,16 @@ class TrainSubject : public study::Subject {
     parse(application, command(), flags);
     const TrainConfig config = train.configured({});
     check_model(config.model);
-    check_data(config);
     nlohmann::json settings = to_json(config);
     const nlohmann::json standard = to_json(TrainConfig{});
     for (const auto& [name, value] : standard.items())
       if (settings[name] == value || name == "out" || name == "cache") settings.erase(name);
+    // What the flags name may change, and the program too.
+    settings["content"] = {{"program", program_source()}, {"data", content_of_data(config)}};
+    if (std::filesystem::is_regular_file(config.model)) {
+      const std::string file = read_whole(config.model);
+      settings["content"]["model"] = checksum({file.data(), file.size()});
+    }
     return settings;
   }
 
@@ -102,15 +132,19 @@ class TrainSubject : public study::Subject {
   }
 
  private:
-  // Opened once: a study has many runs and few data sets, and MNIST may have to be fetched.
-  void check_data(const TrainConfig& config) const {
+  // Opened once: a study has many runs and few data sets, and they may have to be fetched.
+  const std::string& content_of_data(const TrainConfig& config) const {
     const auto what = std::tuple(config.data, config.limit, config.test_limit);
-    if (!opened_.contains(what))
-      open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_data});
-    opened_.insert(what);
+    std::string& content = contents_[what];
+    if (content.empty()) {
+      const Data data =
+          open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_data});
+      content = content_of(*data.train) + content_of(*data.test);
+    }
+    return content;
   }
 
-  mutable std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> opened_;
+  mutable std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, std::string> contents_;
 };
 
 class BenchSubject : public study::Subject {
@@ -131,7 +165,9 @@ class BenchSubject : public study::Subject {
     const BenchCommand bench(application);
     parse(application, command(), flags);
     bench.plan();
-    return study::to_json(flags);
+    nlohmann::json settings = study::to_json(flags);
+    settings["content"] = {{"program", program_source()}};
+    return settings;
   }
 
   Flags alone(const Flags&) const override {

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "cli/mistake.h"
 
@@ -70,6 +71,34 @@ TEST_F(Studied, RunsWhatIsNewAndWritesResultsAndReport) {
   EXPECT_EQ(std::ranges::count(more.out, '\n'), 2 + 3) << "two runs and a summary:\n" << more.out;
   EXPECT_EQ(runs(), 4u);
   EXPECT_EQ(lockstep("report " + at("out")).status, 0);
+}
+
+std::set<std::string> ids_of(const nlohmann::json& study) {
+  std::set<std::string> ids;
+  for (const auto& run : study.at("runs")) ids.insert(run.at("id"));
+  return ids;
+}
+
+// The same flags, and another run: nothing that was run on the old file is taken for it.
+TEST_F(Studied, AChangedModelFileIsRunAgain) {
+  ASSERT_EQ(lockstep("train -n 1 --model mlp:width=16,depth=1 --data digits:samples=40,"
+                     "test_samples=20 --batch 20 --epochs 1 --out " +
+                     at("run"))
+                .status,
+            0);
+  const std::string text = std::string(
+                               "title = \"Small\"\n[base]\ndata = "
+                               "\"digits:samples=40,test_samples=20\"\nbatch = 20\nepochs = "
+                               "1\nworkers = 1\nmodel = \"") +
+                           at("m.pt") + "\"\n";
+  fs::copy_file(at("run/model.pt"), at("m.pt"));
+  study(text, "--json");
+  const auto before = ids_of(plan());
+  study(text, "--json");
+  EXPECT_EQ(ids_of(plan()), before);
+  std::ofstream(at("m.pt"), std::ios::app) << "x";
+  study(text, "--json");
+  EXPECT_NE(ids_of(plan()), before);
 }
 
 TEST_F(Studied, AKilledWorkerIsRecordedAndTheStudyGoesOn) {
