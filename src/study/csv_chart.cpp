@@ -99,8 +99,12 @@ class ChartMaker {
   std::string series_of(const Row& row) const {
     if (!request_.series.empty()) return value_at(row, request_.series);
     std::string label = field(row, "variant");
-    if (request_.x.empty()) return label;
-    if (const auto [at, length] = axis_in(label, request_.x); length > 0) label.erase(at, length);
+    const auto leave_out = [&](const std::string& axis) {
+      if (const auto [at, length] = axis_in(label, axis); length > 0) label.erase(at, length);
+    };
+    leave_out(request_.x);
+    for (const std::string& condition : request_.where)
+      leave_out(condition.substr(0, condition.find('=')));
     return label;
   }
 

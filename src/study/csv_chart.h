@@ -15,7 +15,7 @@ namespace lockstep::study {
 struct ChartRequest {
   std::string y;                   // empty: the first of score, samples_per_second, time_us
   std::string x;                   // empty: bars, one for each variant
-  std::string series;              // empty: what the variant's label says beside x
+  std::string series;              // empty: what the variant's label says beside x and `where`
   std::vector<std::string> where;  // NAME=VALUE: only such rows
   std::string title;               // empty: made of x and y
   bool x_log = false, y_log = false;

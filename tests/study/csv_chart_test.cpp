@@ -52,7 +52,7 @@ TEST(CsvChart, IsOfMeansOverTheRunsThatAreDone) {
   EXPECT_EQ(chart.y_label, "accuracy");
   EXPECT_TRUE(chart.y_percent);
   ASSERT_EQ(chart.series.size(), 2u);
-  EXPECT_EQ(chart.series[0].name, "ring, rate 1Gbps");
+  EXPECT_EQ(chart.series[0].name, "ring");
   ASSERT_EQ(chart.series[0].points.size(), 2u);
   EXPECT_EQ(chart.series[0].points[0].x, 2);
   EXPECT_NEAR(chart.series[0].points[0].y.mean, 0.92, 1e-12);
@@ -69,7 +69,7 @@ TEST(CsvChart, TakesAnAxisFromTheLabels) {
   const Chart chart = of_results(request);
   EXPECT_THAT(chart.x_names, ElementsAre("1Gbps", "9Gbps"));
   ASSERT_EQ(chart.series.size(), 2u);
-  EXPECT_EQ(chart.series[1].name, "tree, workers 8");
+  EXPECT_EQ(chart.series[1].name, "tree");
   EXPECT_NEAR(chart.series[1].points[1].y.mean, 0.60, 1e-12) << "without the trial of tuning";
 }
 
