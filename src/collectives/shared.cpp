@@ -33,7 +33,9 @@ TransportError disagreement(const Transport& transport, const Window& window, in
 void reduce_everywhere(Values chunk, std::span<std::byte* const> memory) {
   const int m = static_cast<int>(memory.size());
   const std::size_t bytes = chunk.bytes().size;
-  const bool adds = chunk.op() == Op::sum || chunk.op() == Op::mean;
+  const bool whole = chunk.type() == Type::int32 || chunk.type() == Type::int64;
+  // A mean of integers is divided, and not multiplied.
+  const bool adds = chunk.op() == Op::sum || (chunk.op() == Op::mean && !whole);
   if (adds && m <= kMostFused) {
     const double factor = chunk.op() == Op::mean ? 1.0 / m : 1;
     kernels().add_everywhere[static_cast<std::size_t>(chunk.type())][m](memory.data(), bytes,

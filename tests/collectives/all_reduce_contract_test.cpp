@@ -149,6 +149,26 @@ TEST_P(AllReduceContract, EveryTypeAndOperator) {
   });
 }
 
+TEST_P(AllReduceContract, MeansOfIntegersAreTheNearest) {
+  run(9, [&](Rank& rank) {
+    for (const int m : {2, 3, 9}) {
+      const auto group = first_ranks(rank, m);
+      if (!group) continue;
+      Buffer buffer(*group, in_window(), 800);
+      for (const Type type : {Type::int32, Type::int64}) {
+        const Values values = buffer.values(100, type, Op::mean);
+        std::vector<std::byte> twos(values.bytes().size);
+        put({twos.data(), 100, type}, 0, 2);
+        repeat({twos.data(), 100, type}, 1);
+        put(values, 0, group->rank() == 0 ? m : 1);  // 2 - 1/m in the mean
+        repeat(values, 1);
+        row().run(*group, kTag, values);
+        EXPECT_TRUE(same_bits(values, twos)) << m << " ranks, " << name_of(type);
+      }
+    }
+  });
+}
+
 class HollowValues : public AllReduceContract {};
 TEST_P(HollowValues, MoveTheSameBytes) {
   run(5, [&](Rank& rank) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -60,9 +61,31 @@ TEST(Values, FinishDividesTheMean) {
   finish(Values(sum, 2, Type::fp32, Op::sum), 4);
   EXPECT_THAT(mean, ElementsAre(2, 0.5));
   EXPECT_THAT(sum, ElementsAre(8, 2));
-  std::int32_t whole[3] = {7, -7, 8};
-  finish(Values(whole, 3, Type::int32, Op::mean), 2);
-  EXPECT_THAT(whole, ElementsAre(3, -3, 4)) << "integers are truncated towards zero";
+}
+
+TEST(Values, MeansOfIntegersAreTheNearest) {
+  std::int32_t halves[4] = {7, -7, 8, 1};
+  finish(Values(halves, 4, Type::int32, Op::mean), 2);
+  EXPECT_THAT(halves, ElementsAre(4, -4, 4, 1)) << "a half goes away from zero";
+  std::int64_t thirds[5] = {4, 5, -4, -5, 0};
+  finish(Values(thirds, 5, Type::int64, Op::mean), 3);
+  EXPECT_THAT(thirds, ElementsAre(1, 2, -1, -2, 0));
+  constexpr auto most = std::numeric_limits<std::int32_t>::max();
+  std::int32_t far[3] = {most, -most, -most - 1};
+  finish(Values(far, 3, Type::int32, Op::mean), most);
+  EXPECT_THAT(far, ElementsAre(1, -1, -1));
+  finish(Values::hollow(3, Type::int32, Op::mean), 2);
+}
+
+TEST(Values, TheMeanOfWholeOnesIsOne) {
+  for (int ranks = 1; ranks <= 1000; ++ranks) {
+    std::int32_t i = ranks;
+    std::int64_t l = ranks;
+    finish(Values(&i, 1, Type::int32, Op::mean), ranks);
+    finish(Values(&l, 1, Type::int64, Op::mean), ranks);
+    ASSERT_EQ(i, 1) << ranks;
+    ASSERT_EQ(l, 1) << ranks;
+  }
 }
 
 TEST(Values, PartsAreViews) {
