@@ -61,11 +61,13 @@ class AdPsgd final : public Strategy {
     meet_while_they_live(crew_.rank.peers, kRests, crew_.workers);
     const std::lock_guard hold(crew_.rank.lock);
     copy(replica.weights().bytes(), exchange_->x().bytes());
+    book_brought();
     take_figures();
   }
 
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
+  int own_steps(const Step&) const override { return 1; }
   double waited_s() const override { return waited_s_; }
   double hidden_s() const override { return exchanging_s_ - waited_s_; }
 
@@ -93,8 +95,14 @@ class AdPsgd final : public Strategy {
     replica.apply_gradients(step.number);
     add_scaled(x, 1, snapshot);
     copy(snapshot.bytes(), x.bytes());
+    book_brought();
     exchange_->stepped();
     take_figures();
+  }
+  // x is the replica's weights and what exchanges have brought since those were taken.
+  void book_brought() {
+    book_.arrived();
+    book_.adds(exchange_->take_brought());
   }
   void take_figures() {
     contributions_ = exchange_->contributions();

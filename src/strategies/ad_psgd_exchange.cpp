@@ -126,6 +126,7 @@ void AdPsgdExchange::meet(Transport& lane, int passive) {
   add_scaled(b, -1, a);
   add_scaled(x, 0.5, b);
   proof_.expect("weights", x, {{1, before}, {0.5, theirs.proof}, {-0.5, mine.proof}});
+  if (proof_.on()) brought_.insert(brought_.end(), {{0.5, theirs.proof}, {-0.5, mine.proof}});
   contributions_.add(passive, 0.5, steps_ - steps);
   exchanging_s_ += clock_.now() - start;
 }
@@ -143,6 +144,7 @@ void AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs
     add_scaled(a, -1, b);
     add_scaled(x, 0.5, a);
     proof_.expect("weights", x, {{0.5, mine.proof}, {0.5, theirs}});
+    if (proof_.on()) brought_.insert(brought_.end(), {{0.5, theirs}, {-0.5, mine.proof}});
     contributions_.add(active, 0.5, 0);
   }
   Open said(lane, lane.send(active, kNote, {&mine, sizeof mine}));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include "collectives/scratch.h"
@@ -34,6 +35,8 @@ class AdPsgdExchange {
   const Contributions& contributions() const { return contributions_; }
   double exchanging_s() const { return exchanging_s_; }  // so far
   bool is_gone(int peer) const { return gone_[peer]; }
+  // What exchanges have added to x since this was asked last; nothing where the audit is off.
+  std::vector<Term> take_brought() { return std::exchange(brought_, {}); }
 
   // And which need not hold it: whether answer() has thrown;
   bool failed() const { return failed_; }
@@ -56,6 +59,7 @@ class AdPsgdExchange {
   Contributions contributions_;
   double exchanging_s_ = 0;
   std::vector<bool> gone_;
+  std::vector<Term> brought_;
   // The job's own, in the names of the rule: a is the active worker's, b the passive one's.
   Scratch a_, b_;
   std::atomic<bool> failed_ = false, abandoned_ = false;

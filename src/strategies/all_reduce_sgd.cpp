@@ -32,6 +32,7 @@ class AllReduceSgd final : public Strategy {
     const auto mean = mean_factors(step.samples, crew_.workers), own = only(rank, crew_.workers);
     return {{{0, count}, of_weights_ ? own : mean, of_weights_ ? mean : own}};
   }
+  bool averages_by_samples() const override { return of_weights_; }
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
     return average_bytes(crew_, rank, count);
   }

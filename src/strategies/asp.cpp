@@ -17,19 +17,25 @@ class Asp final : public Central {
   using Central::Central;
 
   void update(Replica& replica, const Step& step) override {
-    if (step.samples[crew_.rank.rank()] > 0)
+    if (step.samples[crew_.rank.rank()] > 0) {
+      book_.owes({{1, proof_.of(replica.gradients())}});
       push_and_pull(step, replica.gradients(), replica.weights());
-    else  // there is no gradient, and momentum must not move the model once more
+    } else {  // there is no gradient, and momentum must not move the model once more
       pull(step, replica.weights());
+    }
+    book_.takes(pulled());
   }
 
   // All go on with the newest.
   void rest(Replica& replica) override {
     Central::rest(replica);
     copy(replica.weights().bytes(), at_rest().bytes());
+    book_.becomes({{1, pulled()}});
   }
+  int own_steps(const Step&) const override { return 0; }
 
  private:
+  bool steps() const override { return true; }
   bool apply(Replica& replica, const Push& push) override {
     step_with(replica, push);
     contributions_.add(push.worker, 1, push.staleness);

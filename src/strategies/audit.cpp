@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "strategies/audit_books.h"
+#include "strategies/watched_replica.h"
+#include "transport/group.h"
 
 namespace lockstep {
 namespace {
@@ -14,42 +17,13 @@ Slice common(Slice a, Slice b) {
   return {begin, end > begin ? end - begin : 0};
 }
 
-// Sees what the optimiser steps with, and where it gets.
-class WatchedReplica final : public Replica {
- public:
-  WatchedReplica(Replica& inner, std::span<const Slice> parts, std::span<Account> accounts,
-                 std::uint64_t seed)
-      : inner_(inner), parts_(parts), accounts_(accounts), seed_(seed) {}
-
-  Values weights() override { return inner_.weights(); }
-  Values gradients() override { return inner_.gradients(); }
-  using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override {
-    for (std::size_t p = 0; p < parts_.size(); ++p)
-      accounts_[p].stepped_with += project(gradients(), common(parts_[p], part), seed_);
-    inner_.apply_gradients(step, part, updates);
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      const Slice here = common(parts_[p], part);
-      accounts_[p].stepped += project(weights(), here, seed_);
-      accounts_[p].steps += static_cast<double>(here.count);
-    }
-  }
-  double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
-  void forget() override { inner_.forget(); }
-
- private:
-  Replica& inner_;
-  const std::span<const Slice> parts_;
-  const std::span<Account> accounts_;
-  const std::uint64_t seed_;
-};
-
 class Audited final : public Strategy {
  public:
   Audited(std::unique_ptr<Strategy> inner, const Crew& crew)
       : Strategy(crew),
         inner_(std::move(inner)),
-        seed_(mixed(crew.rank.seed ^ purpose_of("audit"))) {}
+        seed_(mixed(crew.rank.seed ^ purpose_of("audit"))),
+        had_(std::vector<double>(crew.workers)) {}
 
   void update(Replica& replica, const Step& step) override {
     watch(
@@ -67,7 +41,13 @@ class Audited final : public Strategy {
   bool trains(const Step& step) const override { return inner_->trains(step); }
   double mass() const override { return inner_->mass(); }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
-  void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
+  void read_model(Replica& replica, Values model) override {
+    inner_->read_model(replica, model);
+    check_model(replica, model);
+  }
+  Flow flow_of_model(int rank, std::size_t count) const override {
+    return inner_->flow_of_model(rank, count);
+  }
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     return inner_->flows(step, rank, count);
   }
@@ -78,11 +58,13 @@ class Audited final : public Strategy {
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
     return inner_->bytes_sent(step, rank, count);
   }
+  bool averages_by_samples() const override { return inner_->averages_by_samples(); }
   std::vector<Kept> memories() override { return inner_->memories(); }
   std::string state() const override { return inner_->state(); }
   void restore(const std::string& state) override {
     inner_->restore(state);
     last_.reset();
+    had_.reset();
   }
 
  private:
@@ -106,7 +88,9 @@ class Audited final : public Strategy {
       if (trains) mine[p].gradient = project(replica.gradients(), parts[p], seed_);
     }
     now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::before, seed_);
-    WatchedReplica watched(replica, parts, mine, seed_);
+    WatchedReplica watched(
+        replica, [&](Slice part) { note_gradient(replica, part, parts, mine); },
+        [&](Slice part) { note_step(replica, part, parts, mine); });
     act(watched);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (mine[p].steps == 0) mine[p].stepped = mine[p].before;
@@ -115,7 +99,23 @@ class Audited final : public Strategy {
     now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::after, seed_);
     now.exchange(crew_.rank.peers);
     check(step(), now, weights.count());
+    check_counts(step(), weights.count());
     last_ = std::move(now);
+  }
+
+  // What the optimiser steps with, and where it gets.
+  void note_gradient(Replica& replica, Slice part, std::span<const Slice> parts,
+                     std::span<Account> accounts) const {
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      accounts[p].stepped_with += project(replica.gradients(), common(parts[p], part), seed_);
+  }
+  void note_step(Replica& replica, Slice part, std::span<const Slice> parts,
+                 std::span<Account> accounts) const {
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const Slice here = common(parts[p], part);
+      accounts[p].stepped += project(replica.weights(), here, seed_);
+      accounts[p].steps += static_cast<double>(here.count);
+    }
   }
 
   // Every rank checks every rank, so that all come to the same verdict.
@@ -144,6 +144,56 @@ class Audited final : public Strategy {
           check_result(where, now, fmt::format("memory '{}' it ended with", memories[k].name),
                        of_memories[k][p], r, p, now.change(r, p, k).after);
       }
+    }
+  }
+
+  // An average counts every sample once: those of all steps since the last average, which the audit
+  // adds up for itself.
+  void check_counts(const Step& step, std::size_t count) {
+    if (!inner_->averages_by_samples()) return;
+    for (int w = 0; had_ && w < crew_.workers; ++w)
+      (*had_)[w] += static_cast<double>(step.samples[w]);
+    const std::vector<Flow> flows = inner_->flows(step, 0, count);
+    for (int r = 1; r < crew_.workers; ++r)
+      for (std::size_t p = 0; p < flows.size(); ++p)
+        if (inner_->flows(step, r, count)[p].weights != flows[p].weights) return;
+    const auto sum = [](const std::vector<double>& all) {
+      return std::accumulate(all.begin(), all.end(), 0.0);
+    };
+    for (const Flow& flow : flows)
+      for (int w = 0; had_ && sum(*had_) > 0 && w < crew_.workers; ++w)
+        if (const double due = sum(flow.weights) * (*had_)[w] / sum(*had_);
+            !(std::abs(flow.weights[w] - due) <= 1e-9))
+          throw AuditError(fmt::format(
+              "audit: step {}: rank {} counts for {} in the average of weights, where {} of {} "
+              "samples since the last one make {}",
+              step.number, w, flow.weights[w], (*had_)[w], sum(*had_), due));
+    had_.emplace(crew_.workers);
+  }
+
+  // Collective over the workers.
+  void check_model(Replica& replica, Values model) {
+    const Slice all{0, model.count()};
+    const int me = crew_.rank.rank();
+    std::vector<ModelAccount> accounts(crew_.workers);
+    accounts[me].weights = project(replica.weights(), all, seed_);
+    accounts[me].model = project(model, all, seed_);
+    std::vector<Term> of_memories;
+    const Flow mine = inner_->flow_of_model(me, model.count());
+    const std::vector<Kept> memories = inner_->memories();
+    for (std::size_t k = 0; k < mine.memory.size(); ++k)
+      of_memories.push_back({mine.memory[k], project(memories[k].values, all, seed_)});
+    accounts[me].memories = sum_of(of_memories);
+    std::vector<int> workers(crew_.workers);
+    std::iota(workers.begin(), workers.end(), 0);
+    Group group(crew_.rank.peers, workers);
+    gather_rows(group, accounts);
+    for (int r = 0; r < crew_.workers; ++r) {
+      const Flow flow = inner_->flow_of_model(r, model.count());
+      std::vector<Term> mix{{1, accounts[r].memories}};
+      for (int j = 0; j < crew_.workers; ++j) mix.push_back({flow.weights[j], accounts[j].weights});
+      compare([&] { return fmt::format("audit: rank {}: ", r); }, "model to score and to save", mix,
+              accounts[r].model, model.count());
     }
   }
 
@@ -202,6 +252,8 @@ class Audited final : public Strategy {
   const std::unique_ptr<Strategy> inner_;
   const std::uint64_t seed_;
   std::optional<Books> last_;  // of the last step
+  // Samples of each worker since the last average; none where that is not known.
+  std::optional<std::vector<double>> had_;
 };
 
 }  // namespace

@@ -23,6 +23,21 @@ struct Change {
 };
 static_assert(sizeof(Change) == 2 * (kProjections + 1) * sizeof(double));
 
+// What one worker read as the model, and what it had then: its weights, and what the strategy says
+// of its memories.
+struct ModelAccount {
+  Projection weights, memories, model;
+};
+static_assert(sizeof(ModelAccount) == 3 * (kProjections + 1) * sizeof(double));
+
+// Collective: row `rank` of `all`, which has one for each rank, from each to everybody.
+template <class T>
+void gather_rows(Transport& peers, std::vector<T>& all) {
+  constexpr Tag kExchange{Purpose::control, 0xa0d17};
+  if (!all.empty())
+    all_gather(peers, kExchange, {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
+}
+
 // The accounts of all ranks in one step: by rank, part and memory.
 struct Books {
   std::vector<Slice> parts;
@@ -56,17 +71,8 @@ struct Books {
 
   // Collective: everybody's to everybody.
   void exchange(Transport& peers) {
-    gather(peers, accounts);
-    gather(peers, changes);
-  }
-
- private:
-  template <class T>
-  static void gather(Transport& peers, std::vector<T>& all) {
-    constexpr Tag kExchange{Purpose::control, 0xa0d17};
-    if (!all.empty())
-      all_gather(peers, kExchange,
-                 {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
+    gather_rows(peers, accounts);
+    gather_rows(peers, changes);
   }
 };
 

@@ -35,13 +35,14 @@ void Central::rest(Replica& replica) {
   const Values weights = replica.weights();
   if (!model_) model_.emplace(weights, weights.count());
   client_.ask({Wants::rest}, nothing_like(weights), model_->values());
-  client_.answer();
+  pulled_ = client_.answer().proof;
   resting_ = true;
 }
 
 bool Central::fetch_model(Values model) {
   if (resting_) {
     copy(model.bytes(), model_->values().bytes());
+    proof_.expect("model at rest", model, {{1, pulled_}});
     return true;
   }
   client_.ask({Wants::model}, nothing_like(model), model);
@@ -75,21 +76,23 @@ void Central::start_pull(const Step& step, Values into) {
 std::uint64_t Central::finish_pull() {
   const CentralAnswer answer = client_.answer();
   waited_s_ += answer.held_s;
+  pulled_ = answer.proof;
   return answer.clock;
 }
 
 void Central::step_with(Replica& replica, const Push& push) {
   const Values gradients = replica.gradients().part(push.shard);
   copy(gradients.bytes(), push.values.bytes());
-  proof_.expect("gradients that a worker pushed", gradients, {{1, push.proof}});
+  const Term pushed[] = {{1, push.proof}};
+  proof_.expect("gradients that a worker pushed", gradients, pushed, push.shard.begin);
   replica.apply_gradients(push.step, push.shard, push.updates);
 }
 
 void Central::add(Replica& replica, const Push& push) {
   const Values weights = replica.weights().part(push.shard);
-  const Projection before = proof_.of(weights);
+  const Term sum[] = {{1, proof_.of(weights, push.shard.begin)}, {1, push.proof}};
   combine(weights, push.values.bytes());
-  proof_.expect("weights with what a worker pushed", weights, {{1, before}, {1, push.proof}});
+  proof_.expect("weights with what a worker pushed", weights, sum, push.shard.begin);
 }
 
 void subtract_from(Values y, Values x) {

@@ -17,7 +17,7 @@ namespace lockstep {
 class Central : public Strategy, protected CentralRule {
  public:
   explicit Central(const Crew& crew)
-      : Strategy(crew), client_(crew_, proof_), counts_(1 + crew.workers) {}
+      : Strategy(crew), client_(crew_, proof_, book_), counts_(1 + crew.workers) {}
 
   void serve(Replica&, const StepAt&, std::uint64_t first, std::uint64_t end) override;
   // Leaves the replica as it is: what it then goes on with is the strategy's affair.
@@ -44,6 +44,8 @@ class Central : public Strategy, protected CentralRule {
   // The same in two parts, with time for something else in between.
   void start_pull(const Step&, Values into);
   std::uint64_t finish_pull();
+  // What the servers said of the numbers that the last pull brought, and of at_rest().
+  const Projection& pulled() const { return pulled_; }
   // Nothing lands any more where a pull was started. For destructors of who owns that memory.
   void drop_pull() { client_.cancel_all(); }
 
@@ -65,6 +67,7 @@ class Central : public Strategy, protected CentralRule {
   bool resting_ = false;
   CentralServer::Counts counts_;  // of a server, before it serves
   double waited_s_ = 0;
+  Projection pulled_;
 };
 
 // x = y - x

@@ -23,7 +23,11 @@ void CentralClient::or_cancel(F&& call) {
 }
 
 void CentralClient::ask(const CentralRequest& request, Values pushed, Values into) {
-  requests_.assign(crew_.servers, request);
+  CentralRequest numbered = request;
+  if (request.brings) numbered.brings = ++pushed_;
+  if (request.wants == Wants::rest) numbered.step = pushed_;
+  requests_.assign(crew_.servers, numbered);
+  awaits_weights_ = request.wants == Wants::weights;
   count_ = std::max(pushed.count(), into.count());
   or_cancel([&] {
     post(request, pushed, into);
@@ -37,17 +41,18 @@ void CentralClient::post(const CentralRequest& request, Values pushed, Values in
   Transport& peers = crew_.rank.peers;
   const Purpose purpose = request.wants == Wants::weights ? Purpose::weights : Purpose::evaluation;
   open_.reserve(crew_.servers);
+  Projection all;
   // Each worker begins with another server, so that not all push to the same one first.
   for (int i = 1; i <= crew_.servers; ++i) {
     const int k = (crew_.rank.rank() + i) % crew_.servers, server = crew_.rank_of_server(k);
     if (request.wants != Wants::nothing) {
       const Values part = into.part(shard(k));
-      Open& open = open_.emplace_back(Open{{}, {}, {}, part});
+      Open& open = open_.emplace_back(Open{{}, {}, {}, part, shard(k).begin});
       open.word = peers.recv(server, kCentralAnswer, bytes_of(open.answer));
       open.numbers = peers.recv(server, central_numbers(purpose, part), part.bytes());
     }
     const Values part = pushed.part(request.brings ? shard(k) : Slice{});
-    if (request.brings) requests_[k].proof = proof_.of(part);
+    if (request.brings) all += requests_[k].proof = proof_.of(part, shard(k).begin);
     sent_.push_back(peers.send(server, kCentralRequest, bytes_of(requests_[k])));
     if (!request.brings) continue;
     if (takes_turns(shard(k)))
@@ -55,6 +60,7 @@ void CentralClient::post(const CentralRequest& request, Values pushed, Values in
     else
       send(k, part);
   }
+  if (request.brings) book_.pushed(all);
 }
 
 void CentralClient::send_in_turn() {
@@ -81,12 +87,15 @@ CentralAnswer CentralClient::answer() {
       // A server may hold its answer back until others have taken their steps.
       wait_while_it_lives(crew_.rank.peers, open.word);
       wait_while_it_lives(crew_.rank.peers, open.numbers);
-      proof_.expect("weights that a server held", open.into, {{1, open.answer.proof}});
+      const Term held[] = {{1, open.answer.proof}};
+      proof_.expect("weights that a server held", open.into, held, open.first);
+      all.proof += open.answer.proof;
       all.clock = std::min(all.clock, open.answer.clock);
       all.held_s = std::max(all.held_s, open.answer.held_s);
     }
   });
   open_.clear();
+  if (awaits_weights_) book_.arrived();
   return all;
 }
 

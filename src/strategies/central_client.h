@@ -9,8 +9,9 @@ namespace lockstep {
 
 class CentralClient {
  public:
-  // Both outlive it.
-  CentralClient(const Crew& crew, const MixAudit& proof) : crew_(crew), proof_(proof) {}
+  // All outlive it.
+  CentralClient(const Crew& crew, const MixAudit& proof, WeightBook& book)
+      : crew_(crew), proof_(proof), book_(book) {}
   CentralClient(const CentralClient&) = delete;
   ~CentralClient() { cancel_all(); }
 
@@ -19,7 +20,7 @@ class CentralClient {
   // a rank computes. REQUIRES: no answer is awaited.
   void ask(const CentralRequest& request, Values pushed, Values into);
   bool awaits() const { return !open_.empty(); }
-  // The oldest clock of all shards, and the longest wait.
+  // The oldest clock of all shards, the longest wait, and the proof of all numbers.
   CentralAnswer answer();
   // Ends what is open: the memory is the caller's again.
   void cancel_all();
@@ -30,6 +31,7 @@ class CentralClient {
     Request word, numbers;
     CentralAnswer answer;
     Values into;
+    std::size_t first;  // where in the model that is
   };
 
   // Numbers on their way to a server, when it is their turn.
@@ -48,6 +50,9 @@ class CentralClient {
 
   const Crew& crew_;
   const MixAudit& proof_;
+  WeightBook& book_;
+  std::uint32_t pushed_ = 0;              // how often so far
+  bool awaits_weights_ = false;           // to go on with, else a model
   std::vector<CentralRequest> requests_;  // by server
   std::size_t count_ = 0;                 // parameters
   std::vector<Request> sent_;

@@ -19,9 +19,10 @@ struct CentralRequest {
     rest,     // the last word before all meet; answered with the model when all have said it
   };
   Wants wants = Wants::nothing;
-  std::uint32_t brings = 0;  // 1: numbers follow, one for each parameter of the shard
-  std::uint64_t step = 0;    // the worker's
-  Projection proof = {};     // of the numbers, for the audit
+  // Not 0: numbers follow, one for each parameter of the shard; the how manieth of this worker's.
+  std::uint32_t brings = 0;
+  std::uint64_t step = 0;  // the worker's; at rest: how often it has brought numbers
+  Projection proof = {};   // of the numbers, for the audit
 };
 
 struct CentralAnswer {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "strategies/watched_replica.h"
 #include "transport/patient.h"
 
 namespace lockstep {
@@ -115,11 +116,61 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
 }
 
 void CentralServer::apply(Replica& replica, int worker) {
-  const Client& client = clients_[worker];
+  Client& client = clients_[worker];
+  ++client.pushes;
+  check_pushes(client, client.request.brings);
   const CentralRule::Push push{
       worker,   client.request.step,   shard_, client.pushed->values(), client.request.proof,
       updates_, updates_ - client.seen};
-  if (rule_.apply(replica, push)) ++updates_;
+  due_.push_back({1, push.proof});
+  if (audited(replica, [&](Replica& watched) { return rule_.apply(watched, push); })) ++updates_;
+}
+
+bool CentralServer::audited(Replica& replica, const std::function<bool(Replica&)>& change) {
+  if (!proof_.on()) {
+    due_.clear();
+    return change(replica);
+  }
+  const Values weights = replica.weights().part(shard_);
+  const auto of = [&](Values values, Slice part) {
+    return proof_.of(values.part(part), part.begin);
+  };
+  const Projection before = proof_.of(weights, shard_.begin);
+  if (weights_ && before != *weights_) proof_.fail("a server's weights changed by themselves");
+  std::size_t stepped = 0;
+  Projection with, from, to;
+  WatchedReplica watched(
+      replica,
+      [&](Slice part) {
+        with += of(replica.gradients(), part);
+        from += of(replica.weights(), part);
+      },
+      [&](Slice part) {
+        to += of(replica.weights(), part);
+        stepped += part.count;
+      });
+  const bool changed = change(watched);
+  weights_ = proof_.of(weights, shard_.begin);
+  const std::size_t due = changed && rule_.steps() ? shard_.count : 0;
+  if (stepped != due)
+    proof_.fail(
+        fmt::format("a server's optimiser stepped {} parameters where {} were due", stepped, due));
+  std::vector<Term> expected{{1, before}};
+  if (rule_.steps()) {
+    if (changed) proof_.expect("gradient that a server stepped with", with, due_, shard_.count);
+    expected.insert(expected.end(), {{1, to}, {-1, from}});
+  } else if (changed) {
+    expected.insert(expected.end(), due_.begin(), due_.end());
+  }
+  proof_.expect("weights of a server", *weights_, expected, shard_.count);
+  if (changed) due_.clear();
+  return changed;
+}
+
+void CentralServer::check_pushes(const Client& client, std::uint64_t told) const {
+  if (proof_.on() && client.pushes != told)
+    proof_.fail(fmt::format("a worker has pushed {} times, and {} of that were applied", told,
+                            client.pushes));
 }
 
 void CentralServer::act(Replica& replica, int worker) {
@@ -127,7 +178,9 @@ void CentralServer::act(Replica& replica, int worker) {
   const Wants wants = client.request.wants;
   if (wants == Wants::rest) {
     client.rests = true;
-    return rule_.rests(replica, worker);
+    check_pushes(client, client.request.step);
+    audited(replica, [&](Replica& watched) { return rule_.rests(watched, worker); });
+    return;
   }
   if (wants == Wants::weights) client.held_since = crew_.rank.clock.now();
   await_request(worker);
@@ -156,7 +209,9 @@ void CentralServer::give(int worker, Values weights, Purpose purpose) {
   if (!client.given) client.given.emplace(weights, weights.count());
   const Values copied = client.given->values();
   copy(copied.bytes(), weights.bytes());
-  client.answer.proof = proof_.of(weights);
+  client.answer.proof = proof_.of(weights, shard_.begin);
+  if (weights_ && client.answer.proof != *weights_)
+    proof_.fail("a server's weights changed by themselves");
   client.sends.push_back(peers.send(worker, kCentralAnswer, bytes_of(client.answer)));
   client.sends.push_back(peers.send(worker, central_numbers(purpose, copied), copied.bytes()));
 }

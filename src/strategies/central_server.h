@@ -3,6 +3,7 @@
 // says so.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,13 +31,17 @@ class CentralRule {
   virtual void start(std::uint64_t /*first*/) {}  // all workers are about to take this step
   // True: the weights of the shard have changed.
   virtual bool apply(Replica&, const Push&) = 0;
+  // What that does: one step of the optimiser with what was brought; else it is added to the
+  // weights, and what had come before and was not added yet.
+  virtual bool steps() const { return false; }
   // May this worker, which wants weights, have them now? Else it is asked again whenever anything
   // has happened.
   virtual bool may_read(int /*worker*/) const { return true; }
   virtual void reads(int /*worker*/) {}
   // See CentralAnswer.
   virtual std::uint64_t clock() const { return 0; }
-  virtual void rests(Replica&, int /*worker*/) {}
+  // True: the weights of the shard have changed.
+  virtual bool rests(Replica&, int /*worker*/) { return false; }
   // Do workers go on from the model that they are given at rest?
   virtual bool reads_at_rest() const { return true; }
   // Or throws, where all have to stop.
@@ -68,6 +73,7 @@ class CentralServer {
     Request receive;
     std::optional<double> held_since;  // wants weights that it may not have yet
     std::uint64_t seen = 0;            // updates when it read last
+    std::uint64_t pushes = 0;          // that it has brought
     std::optional<Scratch> pushed;
     // What is on its way to it: a copy, so that the next push is applied meanwhile.
     CentralAnswer answer;
@@ -86,6 +92,11 @@ class CentralServer {
   void give_turns(Replica&);
   void apply(Replica&, int worker);
   void act(Replica&, int worker);
+  // Has this worker brought numbers as often as it told?
+  void check_pushes(const Client&, std::uint64_t told) const;
+  // Runs `change`, which says whether the weights of the shard have changed, and proves that they
+  // have as the rule says: by all of `due_`.
+  bool audited(Replica&, const std::function<bool(Replica&)>& change);
   void answer_held(Replica&);
   void give(int worker, Values, Purpose);
   void give_to_all_that_rest(Replica&);
@@ -102,6 +113,8 @@ class CentralServer {
   Slice shard_;
   std::vector<Client> clients_;  // by worker
   std::uint64_t updates_;
+  std::vector<Term> due_;              // brought, and not in the weights yet
+  std::optional<Projection> weights_;  // of the shard, after the last change
   double waited_s_ = 0;
   int next_ = 0;            // whose request is looked at first
   std::vector<int> queue_;  // workers that wait for their turn to push, in order

@@ -41,11 +41,13 @@ class Downpour final : public Central {
       has_sum_ = false;
     }
     if ((step.number + 1) % fetch_ == 0) fetch(replica, step);
+    if (has_sum_) book_.still_owes(proof_.of(sum_->values()));
   }
 
   void rest(Replica& replica) override {
     take_fetched(replica);
     Central::rest(replica);
+    if (has_sum_) book_.still_owes(proof_.of(sum_->values()));
   }
   bool fetch_model(Values model) override {
     land();
@@ -60,15 +62,15 @@ class Downpour final : public Central {
     return crew_.works() ? std::to_string(int{has_sum_}) : Central::state();
   }
   void restore(const std::string& state) override {
-    if (crew_.works())
-      has_sum_ = state == "1";
-    else
-      Central::restore(state);
+    if (!crew_.works()) return Central::restore(state);
+    has_sum_ = state == "1";
+    if (has_sum_) book_.owes({{1, proof_.of(sum_->values())}});
   }
 
  private:
   void add_to_sum(Values gradients) {
     const Values sum = sum_->values();
+    book_.owes({{1, proof_.of(gradients)}});
     if (has_sum_)
       combine(sum, gradients.bytes());
     else
@@ -84,15 +86,20 @@ class Downpour final : public Central {
   void land() {
     if (state_ != Fetch::under_way) return;
     finish_pull();
+    landed_ = pulled();
     state_ = Fetch::landed;
   }
   void take_fetched(Replica& replica) {
     land();
-    if (state_ == Fetch::landed) copy(replica.weights().bytes(), fetched_->values().bytes());
+    if (state_ == Fetch::landed) {
+      copy(replica.weights().bytes(), fetched_->values().bytes());
+      book_.takes(landed_);
+    }
     state_ = Fetch::none;
   }
 
   // On servers.
+  bool steps() const override { return true; }
   bool apply(Replica& replica, const Push& push) override {
     step_with(replica, push);
     contributions_.add(push.worker, 1, push.staleness);
@@ -105,6 +112,7 @@ class Downpour final : public Central {
   bool has_sum_ = false;        // if there were any
   enum class Fetch { none, under_way, landed } state_ = Fetch::none;
   std::optional<Scratch> fetched_;
+  Projection landed_;  // what the servers said of it
 };
 
 }  // namespace

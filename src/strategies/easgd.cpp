@@ -56,6 +56,8 @@ class Easgd final : public Central {
     if (meets) give_difference(step, x);
     if (p_.momentum > 0) look_ahead(replica.weights(), x);
   }
+  // With momentum the rule is its own.
+  int own_steps(const Step&) const override { return p_.momentum > 0 ? 0 : 1; }
 
   std::vector<Kept> memories() override {
     if (!x_) return {};
@@ -68,33 +70,40 @@ class Easgd final : public Central {
     if (!d_) d_.emplace(x, x.count());
     const Values d = d_->values();
     pull(step, d);
-    const Projection z = proof_.of(d);
+    x_met_ = proof_.of(x);
     subtract_from(x, d);
     scale(d, a_);
-    proof_.expect("elastic difference", d, {{a_, proof_.of(x)}, {-a_, z}});
+    proof_.expect("elastic difference", d, {{a_, x_met_}, {-a_, pulled()}});
+    book_.owes({{a_, x_met_}, {-a_, pulled()}});
   }
   // x -= d here, z += d there
   void give_difference(const Step& step, Values x) {
     const Values d = d_->values();
-    const Projection before = proof_.of(x), drawn = proof_.of(d);
+    const Projection before = proof_.of(x);
     add_scaled(x, -1, d);
-    proof_.expect("weights drawn to the centre", x, {{1, before}, {-1, drawn}});
+    proof_.expect("weights drawn to the centre", x, {{1, before}, {-a_, x_met_}, {a_, pulled()}});
+    book_.adds({{-a_, x_met_}, {a_, pulled()}});
     push(step, d);
   }
 
   // v = delta v - eta g, x += v
   void step_ahead(Replica& replica, const Step& step, Values x) {
     const Values g = replica.gradients(), v = v_->values();
+    const double rate = replica.learning_rate(step.number);
+    const Term was{p_.momentum, proof_.of(v)}, stepped{-rate, proof_.of(g)}, at{1, proof_.of(x)};
     scale(v, p_.momentum);
-    scale(g, -replica.learning_rate(step.number));
+    scale(g, -rate);
     combine(v, g.bytes());
     combine(x, v.bytes());
+    proof_.expect("momentum", v, {was, stepped});
+    proof_.expect("weights after the step", x, {at, was, stepped});
   }
   // The replica is at x + delta v.
   void look_ahead(Values weights, Values x) {
     copy(weights.bytes(), v_->values().bytes());
     scale(weights, p_.momentum);
     combine(weights, x.bytes());
+    book_.becomes({{1, proof_.of(x)}, {p_.momentum, proof_.of(v_->values())}});
   }
 
   // On servers.
@@ -112,21 +121,23 @@ class Easgd final : public Central {
   bool end_round(Replica& replica) {
     for (int w = 0; w < crew_.workers; ++w)
       if (!round_[w] && !at_rest_[w]) return false;
+    bool any = false;
     for (std::optional<Push>& push : round_) {
       if (!push) continue;
       add(replica, *push);
       contributions_.add(push->worker, a_, 0);
       push.reset();
+      any = true;
     }
-    return true;
+    return any;
   }
 
   void start(std::uint64_t) override { at_rest_.assign(crew_.workers, false); }
   // The next z is that of the next round.
   bool may_read(int worker) const override { return !round_[worker]; }
-  void rests(Replica& replica, int worker) override {
+  bool rests(Replica& replica, int worker) override {
     at_rest_[worker] = true;
-    end_round(replica);
+    return end_round(replica);
   }
   void gone(Replica&, int, const TransportError& e) override {
     if (p_.sync)
@@ -139,6 +150,7 @@ class Easgd final : public Central {
   const EasgdParameters p_;
   const double a_;
   std::optional<Scratch> d_;
+  Projection x_met_;              // of x, when the difference was taken
   std::optional<Scratch> x_, v_;  // of EAMSGD
   // On servers, by worker.
   std::vector<std::optional<Push>> round_;

@@ -13,6 +13,8 @@
 // down and 4N up for each task, which the published system left to a shared folder.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 #include "strategies/registry.h"
 #include "strategies/round_strategy.h"
@@ -52,11 +54,66 @@ class EpochAverage final : public RoundStrategy {
     return a;
   }
 
+  void aggregate(const RoundModel& into, std::span<const RoundResult> results) override {
+    const std::vector<double> by = factors(results);
+    std::vector<Values> weights, statistics;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      weights.push_back(results[k].model.weights);
+      statistics.push_back(results[k].model.statistics);
+      contributions_.add(results[k].worker, by[k], 0);
+    }
+    mix(into.weights, by, weights);
+    mix(into.statistics, by, statistics);
+    if (proof_.on()) prove(into, by, results);
+  }
+
+  void update(Replica& replica, const Step& step) override {
+    book_.follow(replica, [&](Replica& own) { own.apply_gradients(step.number); });
+    if (proof_.on() && book_.steps() != own_steps(step))
+      proof_.fail(fmt::format("step {}: its optimiser stepped {} times where the strategy says {}",
+                              step.number, book_.steps(), own_steps(step)));
+  }
+
+  RoundProof proof_of(const RoundModel& model) override {
+    const RoundProof now{proof_.of(model.weights), proof_.of(model.statistics)};
+    if (made_ && (now.weights != made_->weights || now.statistics != made_->statistics))
+      proof_.fail("the model is not what was made of the last round's results");
+    return now;
+  }
+  void starts_from(Replica& replica, Values statistics, const RoundProof& given) override {
+    book_.forget();
+    book_.follow(replica, [&](Replica&) { book_.becomes({{1, given.weights}}); });
+    proof_.expect("statistics of the round's model", statistics, {{1, given.statistics}});
+  }
+  RoundProof comes_with(Replica& replica, Values statistics) override {
+    book_.check_unchanged(replica.weights());
+    return {proof_.of(replica.weights()), proof_.of(statistics)};
+  }
+
  private:
   static double loss_of(const RoundResult& result) { return std::max(result.loss, 0.0); }
 
+  // `model` is that mean of the results, as their workers told them.
+  void prove(const RoundModel& model, const std::vector<double>& by,
+             std::span<const RoundResult> results) {
+    std::vector<Term> weights, statistics;
+    double all = 0;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      weights.push_back({by[k], results[k].proof.weights});
+      statistics.push_back({by[k], results[k].proof.statistics});
+      all += by[k];
+    }
+    if (!(std::abs(all - 1) < 1e-12))
+      proof_.fail(fmt::format("what {} results count for adds up to {}", results.size(), all));
+    const std::string what = fmt::format("mean of {} results", results.size());
+    proof_.expect(what, model.weights, weights);
+    proof_.expect("statistics in the " + what, model.statistics, statistics);
+    made_ = RoundProof{proof_.of(model.weights), proof_.of(model.statistics)};
+  }
+
   const Rule rule_;
   const RoundTerms terms_;
+  std::optional<RoundProof> made_;  // of the last round's results, under the audit
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ class Gossip final : public Strategy {
         random_(crew.rank.random(purpose_of("gossip"))) {}
 
   void begin(Replica& replica) override {
+    book_.has_mass(mass());
     mail_.emplace(crew_.rank, replica.weights(), proof_.on());
   }
 
@@ -40,12 +41,17 @@ class Gossip final : public Strategy {
     mail_->take_what_is_here(into(x));
     replica.apply_gradients(step.number);
     if (random_.uniform() < p_) send_half(x);
+    book_.has_mass(mass());
   }
 
-  void rest(Replica& replica) override { mail_->rest(into(replica.weights())); }
+  void rest(Replica& replica) override {
+    mail_->rest(into(replica.weights()));
+    book_.has_mass(mass());
+  }
 
-  double mass() const override { return static_cast<double>(mass_) / static_cast<double>(kWhole); }
+  double mass() const override { return part_of_all(mass_); }
 
+  int own_steps(const Step&) const override { return 1; }
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
@@ -59,6 +65,10 @@ class Gossip final : public Strategy {
   }
 
  private:
+  static double part_of_all(std::uint64_t mass) {
+    return static_cast<double>(mass) / static_cast<double>(kWhole);
+  }
+
   GossipMail::Take into(Values x) {
     return [this, x](int from, const GossipHead& head, Values x_s) { mix(x, from, head, x_s); };
   }
@@ -71,6 +81,9 @@ class Gossip final : public Strategy {
     add_scaled(x_s, -1, x);
     add_scaled(x, share, x_s);
     proof_.expect("weights", x, {{1 - share, mine}, {share, head.proof}});
+    book_.arrived();
+    book_.mixes(share, head.proof);
+    book_.mass_came(part_of_all(head.mass()));
     mass_ += head.mass();
     contributions_.add(from, share, head.steps_from(step_));
   }
@@ -83,7 +96,9 @@ class Gossip final : public Strategy {
     const std::uint64_t half = mass_ / 2;
     if (half == 0 || !mail_->is_free(to)) return;
     mass_ -= half;
-    mail_->send(to, GossipHead::of(half, step_, proof_.of(x)), x);
+    const GossipHead head = GossipHead::of(half, step_, proof_.of(x));
+    mail_->send(to, head, x);
+    book_.mass_left(part_of_all(head.mass()), mass());
   }
 
   const double p_;

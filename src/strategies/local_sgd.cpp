@@ -31,6 +31,7 @@ class LocalSgd final : public Strategy {
     if (!averages(step)) return {{{0, count}, own, own}};
     return {{{0, count}, own, mean_factors(since_average(step), crew_.workers)}};
   }
+  bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
     return averages(step) ? average_bytes(crew_, rank, count) : 0;
   }

@@ -1,23 +1,136 @@
 #include "strategies/mix_audit.h"
 
+#include <cmath>
+
+#include "strategies/watched_replica.h"
+
 namespace lockstep {
 
 MixAudit::MixAudit(const Rank& rank)
     : on_(true), rank_(rank.rank()), seed_(mixed(rank.seed ^ purpose_of("audit"))) {}
 
-Projection MixAudit::of(Values values) const {
+Projection MixAudit::of(Values values, std::size_t first) const {
   if (!on_) return {};
   if (values.is_hollow())
     throw UsageError(
         "the audit needs numbers, and this replica has only sizes: run it with numerics=on, or "
         "without the audit");
-  return project(values, {0, values.count()}, seed_);
+  return project(values, {first, values.count()}, seed_, first);
 }
 
-void MixAudit::expect(std::string_view what, Values found, std::initializer_list<Term> mix) const {
+void MixAudit::expect(std::string_view what, Values found, std::span<const Term> mix,
+                      std::size_t first) const {
+  if (on_) expect(what, of(found, first), mix, found.count());
+}
+
+void MixAudit::expect(std::string_view what, const Projection& found, std::span<const Term> mix,
+                      std::size_t count) const {
   if (!on_) return;
-  if (const auto wrong = mismatch(of(found), {mix.begin(), mix.size()}, found.count()))
-    throw AuditError(fmt::format("audit: rank {}: the {} {}", rank_, what, *wrong));
+  if (const auto wrong = mismatch(found, mix, count)) fail(fmt::format("the {} {}", what, *wrong));
+}
+
+void MixAudit::fail(std::string_view what) const {
+  throw AuditError(fmt::format("audit: rank {}: {}", rank_, what));
+}
+
+void WeightBook::takes(const Projection& theirs) {
+  if (!proof_.on()) return;
+  --arrived_;
+  mix_.assign({{1, theirs}});
+}
+
+void WeightBook::mixes(double share, const Projection& theirs) {
+  if (!proof_.on()) return;
+  --arrived_;
+  for (Term& term : mix_) term.factor *= 1 - share;
+  mix_.push_back({share, theirs});
+}
+
+void WeightBook::adds(std::span<const Term> sum) {
+  if (!proof_.on()) return;
+  --arrived_;
+  mix_.insert(mix_.end(), sum.begin(), sum.end());
+}
+
+void WeightBook::becomes(std::initializer_list<Term> sum) {
+  if (proof_.on()) mix_.assign(sum);
+}
+
+void WeightBook::owes(std::initializer_list<Term> sum) {
+  if (proof_.on()) owed_.insert(owed_.end(), sum.begin(), sum.end());
+}
+
+void WeightBook::owes_change() {
+  if (proof_.on()) owed_.insert(owed_.end(), change_.begin(), change_.end());
+}
+
+void WeightBook::pushed(const Projection& numbers) {
+  if (proof_.on()) pushed_ += numbers;
+}
+
+void WeightBook::mass_left(double mass, double kept) {
+  // In units of 2^-47 at most, so all are exact.
+  if (proof_.on() && std::abs(kept - mass) > 0x1p-46)
+    proof_.fail(fmt::format("it sent a mass of {} and kept {} where both are a half", mass, kept));
+  mass_ -= mass;
+}
+
+void WeightBook::has_mass(double mass) {
+  if (proof_.on() && had_mass_ && mass != *had_mass_ + mass_)
+    proof_.fail(fmt::format("its mass is {}, where it had {} and {} came or left since", mass,
+                            *had_mass_, mass_));
+  had_mass_ = mass;
+  mass_ = 0;
+}
+
+void WeightBook::check(std::string_view what, const Projection& weights) const {
+  proof_.expect(what, weights, mix_, count_);
+}
+
+void WeightBook::check_pushed() {
+  pushed_ += held_;
+  proof_.expect("numbers that it pushed and those that it still has to push", pushed_, owed_,
+                count_);
+  owed_.assign({{1, held_}});
+  pushed_ = held_ = {};
+}
+
+void WeightBook::check_unchanged(Values weights) const {
+  if (proof_.on() && is_open_ && proof_.of(weights) != mix_[0].of)
+    proof_.fail("the weights changed between two updates");
+}
+
+void WeightBook::follow(Replica& replica, const std::function<void(Replica&)>& act) {
+  if (!proof_.on()) return act(replica);
+  const Values weights = replica.weights();
+  check_unchanged(weights);
+  count_ = weights.count();
+  mix_.assign({{1, proof_.of(weights)}});
+  is_open_ = true;
+  steps_ = 0;
+  change_.clear();
+  Projection before;
+  std::size_t stepped = 0;
+  WatchedReplica watched(
+      replica,
+      [&](Slice part) {
+        check("weights that its optimiser steps from", proof_.of(weights));
+        before = proof_.of(weights.part(part), part.begin);
+      },
+      [&](Slice part) {
+        change_.push_back({1, proof_.of(weights.part(part), part.begin)});
+        change_.push_back({-1, before});
+        mix_.assign({{1, proof_.of(weights)}});
+        stepped += part.count;
+      });
+  act(watched);
+  if (arrived_ > 0)
+    proof_.fail("numbers to go on with came, and the weights were left without them");
+  if (arrived_ < 0) proof_.fail("the weights were changed by numbers that did not come");
+  check("weights that it goes on with", proof_.of(weights));
+  check_pushed();
+  steps_ = count_ > 0 ? static_cast<double>(stepped) / static_cast<double>(count_) : 0;
+  mix_.assign({{1, proof_.of(weights)}});
 }
 
 }  // namespace lockstep

@@ -26,6 +26,7 @@ class OuterLoop : public Strategy {
   std::vector<Flow> flows(const Step&, int rank, std::size_t count) const override;
   std::vector<Flow> flows_of_memory(std::size_t which, const Step&, int rank,
                                     std::size_t count) const override;
+  bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override;
   std::vector<Kept> memories() override;
   std::string state() const override;

@@ -34,17 +34,25 @@ std::uint64_t word(std::uint64_t seed, std::size_t block, int projection) {
   return mixed(seed + block * kProjections + static_cast<std::size_t>(projection));
 }
 
+// What is projected: element i is data[i - first].
+struct Numbers {
+  const float* data;
+  std::size_t first;
+  const float* at(std::size_t i) const { return data + (i - first); }
+};
+
 // A few elements at either end of a part.
-void project_some(const float* values, std::size_t begin, std::size_t end, std::uint64_t seed,
+void project_some(Numbers numbers, std::size_t begin, std::size_t end, std::uint64_t seed,
                   Projection& sum) {
   for (std::size_t i = begin; i < end; ++i) {
+    const float value = *numbers.at(i);
     for (int p = 0; p < kProjections; ++p)
-      sum.along[p] += word(seed, i / kBlock, p) >> (i % kBlock) & 1 ? -values[i] : values[i];
-    sum.square += static_cast<double>(values[i]) * values[i];
+      sum.along[p] += word(seed, i / kBlock, p) >> (i % kBlock) & 1 ? -value : value;
+    sum.square += static_cast<double>(value) * value;
   }
 }
 
-void project_blocks(const float* values, std::size_t first, std::size_t last, std::uint64_t seed,
+void project_blocks(Numbers numbers, std::size_t first, std::size_t last, std::uint64_t seed,
                     Projection& sum) {
   Sums along[kProjections] = {}, square = {};
   for (std::size_t block = first; block < last; ++block) {
@@ -52,7 +60,7 @@ void project_blocks(const float* values, std::size_t first, std::size_t last, st
     for (int p = 0; p < kProjections; ++p) words[p] = word(seed, block, p);
     for (std::size_t i = 0; i < kBlock; i += kLanes) {
       Bits bits;
-      std::memcpy(&bits, values + block * kBlock + i, sizeof bits);
+      std::memcpy(&bits, numbers.at(block * kBlock + i), sizeof bits);
       for (int p = 0; p < kProjections; ++p) {
         Bits signs;
         std::memcpy(&signs, kSigns[words[p] >> i & 0xff].data(), sizeof signs);
@@ -70,8 +78,8 @@ void project_blocks(const float* values, std::size_t first, std::size_t last, st
 
 }  // namespace
 
-Projection project(Values values, Slice part, std::uint64_t seed) {
-  const float* data = reinterpret_cast<const float*>(values.bytes().data);
+Projection project(Values values, Slice part, std::uint64_t seed, std::size_t begins_at) {
+  const Numbers data{reinterpret_cast<const float*>(values.bytes().data), begins_at};
   const std::size_t first = (part.begin + kBlock - 1) / kBlock, last = part.end() / kBlock;
   const std::uint64_t key = mixed(seed);
   Projection sum;
@@ -82,6 +90,17 @@ Projection project(Values values, Slice part, std::uint64_t seed) {
   project_some(data, part.begin, first * kBlock, key, sum);
   project_blocks(data, first, last, key, sum);
   project_some(data, last * kBlock, part.end(), key, sum);
+  return sum;
+}
+
+Projection sum_of(std::span<const Term> mix) {
+  Projection sum;
+  double norm = 0;
+  for (const Term& term : mix) {
+    for (int i = 0; i < kProjections; ++i) sum.along[i] += term.factor * term.of.along[i];
+    norm += std::abs(term.factor) * std::sqrt(term.of.square);
+  }
+  sum.square = norm * norm;
   return sum;
 }
 

@@ -28,14 +28,17 @@ struct Projection {
 
 // Of those elements of fp32 values; the signs depend on `seed` and the element's index alone, so
 // parts add up to the whole. One pass, no memory; the same bits for the same numbers and part.
+// `first`: the index of the values' first element, where they are themselves a part.
 // REQUIRES: not hollow.
-Projection project(Values, Slice part, std::uint64_t seed);
+Projection project(Values, Slice part, std::uint64_t seed, std::size_t first = 0);
 
 // One vector of a mix.
 struct Term {
   double factor;
   Projection of;
 };
+// Of their sum; its square is that of the sum's largest norm.
+Projection sum_of(std::span<const Term>);
 // Is `found`, of `count` elements, that sum of fp32 vectors? Else says what it is and should be.
 // Tolerance: a sum of k terms f·x computed in fp32 is off by at most (k+2)·2^-24·sum|f|·|x| in
 // norm, and a random pattern of signs exceeds 8 times the norm of what it is applied to with a

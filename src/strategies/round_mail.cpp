@@ -177,7 +177,7 @@ RoundNote WorkerMail::ask(std::uint64_t round, int task, const std::optional<Rou
   return answer;
 }
 
-void WorkerMail::hand_in(std::uint64_t round, int task, const Projection& proof,
+void WorkerMail::hand_in(std::uint64_t round, int task, const RoundProof& proof,
                          const std::optional<RoundModel>& model) {
   const RoundNote note{RoundNote::Kind::hands_in, task, round, proof};
   wait(peers_.send(manager_, kNotes, {&note, sizeof note}));

@@ -19,12 +19,17 @@
 
 namespace lockstep {
 
+// What a model projects to, for the audit; both zero without it.
+struct RoundProof {
+  Projection weights, statistics;
+};
+
 struct RoundNote {
   enum class Kind : std::uint32_t { wants, hands_in, granted, refused, leaves };
   Kind kind = Kind::wants;
   std::int32_t task = 0;
   std::uint64_t round = 0;
-  Projection proof;  // of the weights that come or go with it, for the audit
+  RoundProof proof;  // of the model that comes or goes with it
 };
 
 // What the manager tells all: which round it is, and how long the time since the last one was that
@@ -115,7 +120,7 @@ class WorkerMail {
   // Asks for the model of that round, which comes if `into` is given. The manager's answer.
   RoundNote ask(std::uint64_t round, int task, const std::optional<RoundModel>& into);
   // `model`: unless it travels otherwise.
-  void hand_in(std::uint64_t round, int task, const Projection&,
+  void hand_in(std::uint64_t round, int task, const RoundProof&,
                const std::optional<RoundModel>& model);
   void leave();
 

@@ -21,24 +21,6 @@ void mix(Values into, std::span<const double> factors, std::span<const Values> f
   }
 }
 
-void RoundStrategy::aggregate(const RoundModel& into, std::span<const RoundResult> results) {
-  const std::vector<double> by = factors(results);
-  std::vector<Values> weights, statistics;
-  std::vector<Term> terms;
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    weights.push_back(results[k].model.weights);
-    statistics.push_back(results[k].model.statistics);
-    terms.push_back({by[k], results[k].proof});
-    contributions_.add(results[k].worker, by[k], 0);
-  }
-  mix(into.weights, by, weights);
-  mix(into.statistics, by, statistics);
-  if (!proof_.on()) return;
-  if (const auto wrong = mismatch(proof_.of(into.weights), terms, into.weights.count()))
-    throw AuditError(fmt::format("audit: rank {}: the mean of {} results {}", crew_.rank.rank(),
-                                 results.size(), *wrong));
-}
-
 RoundStrategy& in_rounds(Strategy& strategy) {
   if (auto* rounds = dynamic_cast<RoundStrategy*>(&strategy)) return *rounds;
   throw InternalError("a strategy that does not go in rounds, where one that does is needed");

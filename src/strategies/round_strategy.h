@@ -24,7 +24,7 @@ struct RoundResult {
   double loss = 0;  // mean over its samples
   std::uint64_t samples = 0;
   RoundModel model;
-  Projection proof = {};  // of the weights where they come from, for the audit
+  RoundProof proof = {};  // of the model where it comes from
 };
 
 class RoundStrategy : public Strategy {
@@ -38,8 +38,16 @@ class RoundStrategy : public Strategy {
 
   // On the manager: into = sum of factor · result, of weights and statistics. The same bits
   // whatever order results came in. AuditError where exchanges are audited.
-  void aggregate(const RoundModel& into, std::span<const RoundResult>);
-  MixAudit& proof() { return proof_; }
+  virtual void aggregate(const RoundModel& into, std::span<const RoundResult>) = 0;
+
+  // Where exchanges are audited; else they do nothing, and the proofs are zero. On the manager: of
+  // the model, to be given away with it or scored; AuditError unless it is what aggregate() made.
+  virtual RoundProof proof_of(const RoundModel&) = 0;
+  // On a worker: a task begins. AuditError unless these are the model that the manager gave.
+  virtual void starts_from(Replica&, Values statistics, const RoundProof& given) = 0;
+  // On a worker: of what it hands in. AuditError unless the weights are those it started from and
+  // its own steps since.
+  virtual RoundProof comes_with(Replica&, Values statistics) = 0;
 
   // Within a task a worker steps alone.
   void update(Replica& replica, const Step& step) override { replica.apply_gradients(step.number); }

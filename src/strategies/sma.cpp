@@ -67,6 +67,9 @@ class Sma final : public Strategy {
     return crew_.rank.rank() % learners_ < tuner_.learners_now() ? 1 : 0;
   }
   void read_model(Replica&, Values model) override { copy(model.bytes(), z_->values().bytes()); }
+  Flow flow_of_model(int, std::size_t count) const override {
+    return {{0, count}, {}, std::vector<double>(crew_.workers), {}, {1, 0}};
+  }
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     const auto own = only(rank, crew_.workers);

@@ -35,6 +35,7 @@ class Ssp final : public Central {
     // Without samples the change is none, and only tells that this worker is there.
     if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number);
     subtract_from(weights, delta);
+    book_.owes_change();
 
     // Where all have met, caches are up to date.
     if (!stamp_) stamp_ = step.number;
@@ -43,11 +44,13 @@ class Ssp final : public Central {
     // All of this worker's earlier pushes are in the answer, since a server hears a worker in the
     // order in which it speaks: so the cache is overwritten, and no own update is lost or doubled.
     stamp_ = push_and_pull(step, delta, weights);
+    book_.takes(pulled());
   }
 
   void rest(Replica& replica) override {
     Central::rest(replica);
     copy(replica.weights().bytes(), at_rest().bytes());
+    book_.becomes({{1, pulled()}});
     stamp_.reset();
   }
 
@@ -71,7 +74,10 @@ class Ssp final : public Central {
   void reads(int worker) override { lags_[worker] = clocks_[worker] - clock(); }
   std::uint64_t clock() const override { return std::ranges::min(clocks_); }
 
-  void rests(Replica&, int worker) override { clocks_[worker] = kNever; }
+  bool rests(Replica&, int worker) override {
+    clocks_[worker] = kNever;
+    return false;
+  }
   void gone(Replica&, int worker, const TransportError&) override { clocks_[worker] = kGone; }
 
   static constexpr std::uint64_t kGone = kNever - 1;  // bounds nobody either, and stays

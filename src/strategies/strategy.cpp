@@ -1,5 +1,6 @@
 #include "strategies/strategy.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "transport/group.h"
@@ -16,6 +17,12 @@ void Strategy::read_model(Replica& replica, Values model) {
   const AllReduceRow& collective =
       crew_.collective.name == "shared" ? all_reduce_named("round-robin") : crew_.collective;
   collective.run(group, {Purpose::evaluation}, model.as(Op::mean));
+}
+
+Flow Strategy::flow_of_model(int, std::size_t count) const {
+  std::vector<double> mean(crew_.ranks());
+  std::fill_n(mean.begin(), crew_.workers, 1.0 / crew_.workers);
+  return {{0, count}, {}, std::move(mean)};
 }
 
 }  // namespace lockstep

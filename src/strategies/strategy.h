@@ -96,6 +96,10 @@ class Strategy {
   // saved network) to `model`, memory of its own and as many; the replica stays as it is. Default:
   // the mean of the workers' weights, by an all-reduce of the copy under Purpose::evaluation.
   virtual void read_model(Replica&, Values model);
+  // What read_model() writes on `rank`, of all `count` parameters: as Flow says of the weights that
+  // a rank ends with, from what all hold now. Default: the workers' mean. Where ranks go apart it
+  // is not asked for: see mass() and fetch_model().
+  virtual Flow flow_of_model(int rank, std::size_t count) const;
 
   // The flows of `rank` in that step, the one about to be taken or just taken, for `count`
   // parameters. The parts lie side by side, cover all, and are the same for all ranks. Where ranks
@@ -107,6 +111,9 @@ class Strategy {
                                             std::size_t /*count*/) const {
     return {};
   }
+  // Do all averages of weights, those flows in which all workers end alike, count every worker by
+  // its samples since the last one?
+  virtual bool averages_by_samples() const { return false; }
   // Bytes that `rank` sends in that step (for `shared`: reads from and writes to peers' memory).
   // Where ranks go apart: 0, what they send depends on when they meet.
   virtual std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const = 0;
@@ -139,13 +146,24 @@ class Strategy {
   // What was mixed into the numbers that this rank holds, so far.
   const Contributions& contributions() const { return contributions_; }
   // From now on every exchange between ranks that go apart is proved (see mix_audit.h). On all
-  // ranks or on none, before begin().
-  void audit_exchanges() { proof_ = MixAudit(crew_.rank); }
+  // ranks or on none, before begin(). The replica is followed by who calls update() and rest(): see
+  // audit.h.
+  void audit_exchanges() {
+    proof_ = MixAudit(crew_.rank);
+    book_ = WeightBook(proof_);
+  }
+  WeightBook& book() { return book_; }
+  // Of strategies whose ranks go apart: how often this worker's own optimiser steps its weights in
+  // that update. Default: once, if it has samples.
+  virtual int own_steps(const Step& step) const {
+    return step.samples[crew_.rank.rank()] > 0 ? 1 : 0;
+  }
 
  protected:
   const Crew crew_;
   Contributions contributions_;
-  MixAudit proof_;  // off unless audit_exchanges()
+  MixAudit proof_;   // off unless audit_exchanges()
+  WeightBook book_;  // and this
 };
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "train/files.h"
@@ -45,24 +46,64 @@ double distance(std::span<const float> own, const std::vector<float>& model) {
   return sum;
 }
 
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+// AuditError unless the learner's network is that model.
+void prove_holds(Learner& learner, const Model& model, std::string_view done) {
+  if (!same_bits(floats(learner.replica().weights()), model.weights))
+    throw AuditError(fmt::format("audit: the weights that were {} are not the model's", done));
+  if (!model.statistics.empty() && !same_bits(learner.statistics(), model.statistics))
+    throw AuditError(
+        fmt::format("audit: the statistics of batch norm that were {} are not the model's", done));
+}
+
+Projection projected(std::span<const float> numbers) {
+  const Values values(const_cast<float*>(numbers.data()), numbers.size(), Type::fp32);
+  return project(values, {0, numbers.size()}, purpose_of("audit of models"));
+}
+
 }  // namespace
 
-std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass) {
+void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine, double mass,
+                std::span<const float> mean) {
+  const Projection had = projected(mine);
+  std::vector<double> row{mass, had.square};
+  row.insert(row.end(), std::begin(had.along), std::end(had.along));
+  const auto rows = all_rows(workers, row);
+  double masses = 0;
+  for (const auto& theirs : rows) masses += theirs[0];
+  std::vector<Term> mix;
+  for (const auto& theirs : rows) {
+    Term& term = mix.emplace_back(Term{theirs[0] / masses, {}});
+    term.of.square = theirs[1];
+    std::copy_n(theirs.begin() + 2, kProjections, term.of.along);
+  }
+  if (const auto wrong = mismatch(projected(mean), mix, mean.size()))
+    throw AuditError(fmt::format("audit: rank {}: the {} of the model {}",
+                                 workers.job_rank(workers.rank()), what, *wrong));
+}
+
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass,
+                             bool audit) {
   std::vector<double> sums(mine.begin(), mine.end());
   for (double& value : sums) value *= mass;
   sums.push_back(mass);
   sum_over_ranks(workers, sums);
   std::vector<float> mean(mine.size());
   for (std::size_t i = 0; i < mine.size(); ++i) mean[i] = static_cast<float>(sums[i] / sums.back());
+  if (audit) prove_mean(workers, "statistics", mine, mass, mean);
   return mean;
 }
 
-Model model_of(Transport& workers, Strategy& strategy, Learner& learner) {
+Model model_of(Transport& workers, Strategy& strategy, Learner& learner, bool audit) {
   Model model{std::vector<float>(learner.replica().weights().count()), learner.statistics()};
   strategy.read_model(learner.replica(),
                       Values(model.weights.data(), model.weights.size(), Type::fp32));
   if (!model.statistics.empty())
-    model.statistics = mean_over(workers, model.statistics, strategy.mass());
+    model.statistics = mean_over(workers, model.statistics, strategy.mass(), audit);
   return model;
 }
 
@@ -73,6 +114,7 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
   const std::size_t classes = experiment.data.test->classes();
   const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
   const Tally tally = learner.tally(mine);
+  if (experiment.config.audit) prove_holds(learner, model, "scored");
   std::vector<double> sums = tally.correct;
   sums.insert(sums.end(), tally.samples.begin(), tally.samples.end());
   sums.insert(sums.end(), tally.answers.begin(), tally.answers.end());
@@ -92,9 +134,10 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
   score.consensus_distance = sums[3 * classes + 1] / workers.size();
 }
 
-std::string save_model(Learner& learner, const Model& model, const std::string& path) {
+std::string save_model(Learner& learner, const Model& model, const std::string& path, bool audit) {
   const AsModel as_model(learner, model);
   if (!path.empty()) learner.save_model(path);
+  if (audit) prove_holds(learner, model, "saved");
   return checksum(learner.replica().weights().bytes());
 }
 

@@ -19,19 +19,27 @@ struct Model {
   std::vector<float> statistics;  // of batch norm and its like
 };
 
-// Collective over the workers: what the strategy says it is now, and the mean of their statistics.
-Model model_of(Transport& workers, Strategy&, Learner&);
-// Collective: the mean over the workers, by their masses.
-std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass);
+// Collective over the workers: what the strategy says it is now, and the mean of their statistics;
+// `audit`: proved.
+Model model_of(Transport& workers, Strategy&, Learner&, bool audit);
+// Collective: the mean over the workers, by their masses; `audit`: proved.
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass,
+                             bool audit);
+// Collective over the workers: AuditError unless `mean` is, on this one, the mean of what each
+// calls `mine`, by their masses.
+void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine, double mass,
+                std::span<const float> mean);
 
 // Collective over the workers, which all have the same model. Each answers its part of the test set
 // with it, and goes on as it was. Fills in accuracy, loss, accuracy by class, the share of the most
-// predicted class, and the consensus distance of `own` weights; the same on all workers.
+// predicted class, and the consensus distance of `own` weights; the same on all workers. AuditError
+// where the run is audited and the network that answered was not the model.
 void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
               std::span<const float> own, Score&);
 
 // Writes that model, unless `path` is empty. Returns the SHA-256 of its weights, by which two runs
-// can be seen to have ended with the same bits.
-std::string save_model(Learner&, const Model&, const std::string& path);
+// can be seen to have ended with the same bits. `audit`: AuditError if the network that was written
+// is not the model.
+std::string save_model(Learner&, const Model&, const std::string& path, bool audit);
 
 }  // namespace lockstep

@@ -45,7 +45,8 @@ RoundModel RoundManager::view() {
   return {session_.replica().weights(), Values(statistics_.data(), statistics_.size(), Type::fp32)};
 }
 
-Model RoundManager::model() const {
+Model RoundManager::model() {
+  strategy_.proof_of(view());
   const std::span<const float> weights = floats(session_.replica().weights());
   return {{weights.begin(), weights.end()}, statistics_};
 }
@@ -101,7 +102,7 @@ void RoundManager::open(std::uint64_t round, double aside_s) {
       tasks[worker].insert(tasks[worker].end(), batch.begin(), batch.end());
     }
   for (Came& came : came_) came.whole = false;
-  proof_ = strategy_.proof().of(view().weights);
+  proof_ = strategy_.proof_of(view());
   given_ = files_ ? nullptr : std::make_shared<const ModelCopy>(view());
   if (files_) files_->write(round, view());
   const RoundTerms& terms = strategy_.terms();

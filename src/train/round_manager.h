@@ -19,14 +19,14 @@ class RoundManager {
   void run();
 
   // What the run has come to.
-  Model model() const;
+  Model model();
   // After all ranks have met.
   void complete(TrainResult&);
 
  private:
   struct Came {  // what there is of a task's result
     std::unique_ptr<ModelCopy> model;
-    Projection proof;
+    RoundProof proof;
     bool whole = false;
   };
 
@@ -58,7 +58,7 @@ class RoundManager {
   Plan plan_;
   std::vector<float> statistics_;           // with the weights of this rank's replica: the model
   std::shared_ptr<const ModelCopy> given_;  // the round's, as it is handed out
-  Projection proof_;                        // of it
+  RoundProof proof_;                        // of it
   std::vector<Came> came_;                  // by task
   std::vector<int> delivers_;               // by worker: the task whose model is on its way, or -1
   double ended_ = 0;                        // when the last round did

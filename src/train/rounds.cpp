@@ -79,7 +79,7 @@ class RoundWorker {
       files_->throw_not_shared(fmt::format("the model of epoch {}", task.round + 1));
     }
     session_.learner().set_statistics(statistics_);
-    strategy_.proof().expect("round's model", into.weights, {{1, answer.proof}});
+    strategy_.starts_from(session_.replica(), model().statistics, answer.proof);
     session_.clock().between_steps(now() - start, 0);
     return true;
   }
@@ -88,7 +88,7 @@ class RoundWorker {
     const double start = now();
     const int me = session_.rank().rank();
     const RoundModel result = model();
-    const Projection proof = strategy_.proof().of(result.weights);
+    const RoundProof proof = strategy_.comes_with(session_.replica(), result.statistics);
     if (files_) files_->write_result(task.round, task.number, me, result);
     if (board_->report({task.round, task.number, loss, task.indices.size()}))
       mail_.hand_in(task.round, task.number, proof, by_message(result));

@@ -73,8 +73,12 @@ const AllReduceRow& Session::chosen_collective() {
 std::unique_ptr<Strategy> Session::make_strategy_of_run() {
   auto strategy =
       options_.strategy ? options_.strategy(crew_) : make_strategy(config_.strategy, crew_);
-  if (config_.audit && apart_) strategy->audit_exchanges();
-  if (config_.audit && !apart_) strategy = audited(std::move(strategy), crew_);
+  if (!config_.audit) return strategy;
+  if (rounds_)
+    strategy->audit_exchanges();
+  else
+    strategy =
+        apart_ ? audited_apart(std::move(strategy), crew_) : audited(std::move(strategy), crew_);
   return strategy;
 }
 
@@ -187,7 +191,7 @@ void Session::score(std::uint64_t taken) {
   Score score = log_.score_from(totals, taken, ends_epoch(taken), clock_.training_s());
   const double start = rank_.clock.now();
   if (crew_.works() && !experiment.hollow()) {
-    const Model model = model_of(workers(), *strategy_, *learner_);
+    const Model model = model_of(workers(), *strategy_, *learner_, config_.audit);
     evaluate(workers(), *learner_, experiment, model, floats(replica_.weights()), score);
   }
   recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);

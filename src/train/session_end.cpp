@@ -40,7 +40,8 @@ std::uint64_t Session::restore() {
 void Session::write(const Model& model) {
   if (leads())
     model_sha256_ =
-        save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string());
+        save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string(),
+                   config_.audit);
 }
 
 WorkerOutcome Session::finish() {

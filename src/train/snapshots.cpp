@@ -88,8 +88,12 @@ Model Snapshots::mean_of(const Kept& kept, bool central) {
   scale(Values(model.weights.data(), model.weights.size(), Type::fp32), mass / total[0]);
   auto_all_reduce(session_.workers(), kWeights,
                   Values(model.weights.data(), model.weights.size(), Type::fp32));
+  const bool audit = session_.experiment.config.audit;
+  if (audit)
+    prove_mean(session_.workers(), "weights", central && has ? kept.model : kept.own, mass,
+               model.weights);
   if (!model.statistics.empty())
-    model.statistics = mean_over(session_.workers(), model.statistics, kept.mass);
+    model.statistics = mean_over(session_.workers(), model.statistics, kept.mass, audit);
   return model;
 }
 

@@ -26,7 +26,8 @@ WorkerOutcome run_together(Session& session) {
   // What ends by itself is not known to be the last step when it is taken.
   if (session.experiment.has_open_end() && !session.has_scored(step)) session.score(step);
   if (works && !session.experiment.hollow())
-    session.write(model_of(session.workers(), session.strategy(), session.learner()));
+    session.write(model_of(session.workers(), session.strategy(), session.learner(),
+                           session.experiment.config.audit));
   return session.finish();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "measure/metered_background.h"
+#include "strategies/audit.h"
 #include "tampering.h"
 #include "training.h"
 
@@ -55,8 +56,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   MeteredBackground background(outer.background, outer.lock, outer.size());
   Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
   const Crew crew{rank, training.workers, training.servers, false, all_reduce_named("ring")};
-  const auto strategy = training.make(crew);
-  if (training.audit) strategy->audit_exchanges();
+  auto strategy = training.make(crew);
+  if (training.audit) strategy = audited_apart(std::move(strategy), crew);
   ToyReplica replica(&metered, training.memory, training.count, training.rate, training.momentum);
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
     replica.weight_span()[i] = static_cast<float>(i % 7);

@@ -114,8 +114,8 @@ TEST(EpochAverage, TheAuditSeesAMeanThatIsNone) {
     rule.audit_exchanges();
     Floats a(100, 1), b(100, 3), weights(100);
     const Values at[] = {{a.data(), 100, Type::fp32}, {b.data(), 100, Type::fp32}};
-    std::vector<RoundResult> results = {{0, 0, 1, 10, {at[0]}, rule.proof().of(at[0])},
-                                        {1, 1, 1, 10, {at[1]}, rule.proof().of(at[1])}};
+    std::vector<RoundResult> results = {{0, 0, 1, 10, {at[0]}, rule.proof_of({at[0]})},
+                                        {1, 1, 1, 10, {at[1]}, rule.proof_of({at[1]})}};
     rule.aggregate({Values(weights.data(), 100, Type::fp32)}, results);
     EXPECT_EQ(weights, Floats(100, 2));
     b[7] = 4;  // not what the worker sent

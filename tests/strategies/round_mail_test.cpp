@@ -50,10 +50,10 @@ TEST_P(RoundMail, WeightsGoDownAndUpAndBytesAreCounted) {
           Floats weights(kCount);
           const RoundNote answer = mail.ask(4, rank.rank(), model(weights));
           EXPECT_EQ(answer.kind, Kind::granted);
-          EXPECT_EQ(answer.proof.square, 1.5);
+          EXPECT_EQ(answer.proof.weights.square, 1.5);
           EXPECT_EQ(weights, Floats(kCount, 7));
           for (float& w : weights) w += static_cast<float>(rank.rank());
-          mail.hand_in(4, rank.rank(), {{}, 2.5}, model(weights));
+          mail.hand_in(4, rank.rank(), {{{}, 2.5}, {}}, model(weights));
           mail.await_word();
         });
       },
@@ -72,9 +72,9 @@ TEST_P(RoundMail, WeightsGoDownAndUpAndBytesAreCounted) {
               ++came;
             } else if (event.note.kind == Kind::wants) {
               EXPECT_EQ(event.note.round, 4u);
-              mail.answer(event.worker, {Kind::granted, event.note.task, 4, {{}, 1.5}}, copy);
+              mail.answer(event.worker, {Kind::granted, event.note.task, 4, {{{}, 1.5}, {}}}, copy);
             } else {
-              EXPECT_EQ(event.note.proof.square, 2.5);
+              EXPECT_EQ(event.note.proof.weights.square, 2.5);
               mail.take(event.worker, model(results[event.note.task]));
             }
           }

@@ -1,0 +1,34 @@
+// A replica whose optimiser is watched, for audits.
+#pragma once
+
+#include <functional>
+
+#include "core/replica.h"
+
+namespace lockstep {
+
+class WatchedReplica final : public Replica {
+ public:
+  // Called right before and right after the optimiser steps that part.
+  using Look = std::function<void(Slice part)>;
+  // `inner` outlives it.
+  WatchedReplica(Replica& inner, Look before, Look after)
+      : inner_(inner), before_(std::move(before)), after_(std::move(after)) {}
+
+  Values weights() override { return inner_.weights(); }
+  Values gradients() override { return inner_.gradients(); }
+  using Replica::apply_gradients;
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override {
+    before_(part);
+    inner_.apply_gradients(step, part, updates);
+    after_(part);
+  }
+  double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
+  void forget() override { inner_.forget(); }
+
+ private:
+  Replica& inner_;
+  const Look before_, after_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+// The model that is scored and saved is proved to be what it should be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "train/evaluate.h"
+#include "train/runs.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using Floats = std::vector<float>;
+
+// One whose network takes what it is given, unless it is told not to.
+class ToyLearner final : public Learner, private Replica {
+ public:
+  bool keeps_weights = false, keeps_statistics = false;
+
+  Replica& replica() override { return *this; }
+  double compute(std::uint64_t) override { return 0; }
+  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
+  double compute_of_task(std::size_t, std::uint64_t) override { return 0; }
+  Tally tally(Slice) override {
+    restore_if_it_keeps();
+    return {Floats64(10, 1), Floats64(10, 1), Floats64(10, 1), 1};
+  }
+  Floats statistics() override { return statistics_; }
+  void set_statistics(const Floats& statistics) override {
+    if (!keeps_statistics) statistics_ = statistics;
+  }
+  void save_model(const std::string&) override { restore_if_it_keeps(); }
+  std::vector<Blob> state() override { return {}; }
+  void restore(const Checkpoint&, int) override {}
+
+ private:
+  using Floats64 = std::vector<double>;
+  Values weights() override { return {weights_.data(), weights_.size(), Type::fp32}; }
+  Values gradients() override { return weights(); }
+  void apply_gradients(std::uint64_t, Slice, std::uint64_t) override {}
+  double learning_rate(std::uint64_t) const override { return 0; }
+  void forget() override {}
+  void restore_if_it_keeps() {
+    if (keeps_weights) std::ranges::fill(weights_, 1.0f);
+  }
+
+  Floats weights_ = Floats(100, 1), statistics_ = {1, 2, 3};
+};
+
+void expect_found(const std::function<void()>& act, const std::string& what) {
+  EXPECT_THAT(act, ThrowsMessage<AuditError>(HasSubstr(what)));
+}
+
+const Model kModel{Floats(100, 2), {4, 5, 6}};
+
+TEST(ModelAudit, FindsAModelThatIsNotTheOneThatIsSaved) {
+  ToyLearner learner;
+  EXPECT_NO_THROW(save_model(learner, kModel, "somewhere", true));
+  learner.keeps_statistics = true;
+  expect_found([&] { save_model(learner, kModel, "somewhere", true); },
+               "the statistics of batch norm that were saved are not the model's");
+  learner.keeps_weights = true;
+  expect_found([&] { save_model(learner, kModel, "somewhere", true); },
+               "the weights that were saved are not the model's");
+  EXPECT_NO_THROW(save_model(learner, kModel, "somewhere", false));
+}
+
+TEST(ModelAudit, FindsAModelThatIsNotTheOneThatIsScored) {
+  TrainConfig config = small_config();
+  config.audit = true;
+  complete(config);
+  const Experiment experiment(config, {});
+  run_loopback(1, [&](Rank& rank) {
+    ToyLearner learner;
+    const auto score = [&] {
+      Score score;
+      evaluate(rank.peers, learner, experiment, kModel, kModel.weights, score);
+    };
+    EXPECT_NO_THROW(score());
+    learner.keeps_statistics = true;
+    expect_found(score, "the statistics of batch norm that were scored are not the model's");
+    learner.keeps_weights = true;
+    expect_found(score, "the weights that were scored are not the model's");
+  });
+}
+
+TEST(ModelAudit, FindsAMeanThatIsNone) {
+  run_loopback(3, [&](Rank& rank) {
+    const auto r = static_cast<float>(rank.rank());
+    const Floats mine(50, r);  // by masses 1, 2 and 3: (0 + 2 + 6)/6
+    const auto prove = [&](const Floats& mean) {
+      prove_mean(rank.peers, "weights", mine, 1 + r, mean);
+    };
+    EXPECT_NO_THROW(prove(Floats(50, 8.0f / 6)));
+    expect_found([&] { prove(mine); }, "the weights of the model");           // its own
+    expect_found([&] { prove(Floats(50, 1)); }, "the weights of the model");  // all alike
+    Floats almost(50, 8.0f / 6);
+    almost[17] += 1e-3f;
+    expect_found([&] { prove(almost); }, "the weights of the model");
+    EXPECT_EQ(mean_over(rank.peers, mine, 1 + r, true), Floats(50, 8.0f / 6));
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::testing
