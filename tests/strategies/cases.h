@@ -10,6 +10,30 @@ namespace lockstep::testing {
 // As many co-located servers as there are workers.
 inline constexpr int kEvery = -1;
 
+// Who must say what of itself: a strategy that stops to fails the suite.
+inline Claims claims_of(const std::string& spec) {
+  const auto is_one_of = [&](const std::vector<std::string>& list) {
+    return std::ranges::find(list, spec) != list.end();
+  };
+  const auto named = [&](const std::vector<std::string>& list) {
+    return std::ranges::find(list, strategy_named(spec).name) != list.end();
+  };
+  Claims claims;
+  claims.exact = is_one_of({"all-reduce", "all-reduce:average=weights", "parameter-server",
+                            "local-sgd:period=1", "slow-mo:period=1,momentum=0",
+                            "diloco:period=1,lr=1,momentum=0", "step-wise:full_pass=1",
+                            "step-wise:form=token,full_pass=1"});
+  claims.plain_alone =
+      claims.exact || named({"local-sgd", "step-wise", "d-psgd"}) ||
+      is_one_of({"slow-mo", "diloco"});  // whose rounds are longer than the test's steps
+  claims.keeps_mean = named({"d-psgd", "local-sgd"}) || spec == "all-reduce:average=weights";
+  const Options options = strategy_options(spec);
+  if (named({"local-sgd", "slow-mo", "diloco"}) &&
+      (!named({"local-sgd"}) || options.integer("from_epoch") == 0))
+    claims.round = static_cast<int>(options.integer("period"));
+  return claims;
+}
+
 struct Case {
   std::string spec;
   int servers = 0;
@@ -25,6 +49,7 @@ struct Case {
     t.collective = collective;
     t.samples = std::move(samples);
     t.memory = collective == "shared" ? Memory::window : Memory::plain;
+    t.claims = claims_of(spec);
     return t;
   }
 

@@ -129,8 +129,9 @@ inline Complaints results_follow_the_flows(const Training& training, const Outco
 
 // Do the flows say that every worker takes the step of one worker with all the samples?
 inline bool is_exact(const Training& training, const Outcome& outcome, int t) {
-  const double all = static_cast<double>(
-      std::accumulate(training.samples.begin(), training.samples.end(), std::size_t{0}));
+  const std::vector<std::size_t> samples = training.samples_at(t);
+  const double all =
+      static_cast<double>(std::accumulate(samples.begin(), samples.end(), std::size_t{0}));
   for (int r = 0; r < training.workers; ++r)
     for (std::size_t p = 0; p < outcome[r].steps[t].flows.size(); ++p) {
       const Flow& flow = outcome[r].steps[t].flows[p];
@@ -141,7 +142,7 @@ inline bool is_exact(const Training& training, const Outcome& outcome, int t) {
           const auto& gradients = outcome[j].steps[t].flows[p].gradients;
           if (!gradients.empty()) counts += flow.weights[j] * gradients[g];
         }
-        if (std::abs(counts - training.samples[g] / all) > 1e-12) return false;
+        if (std::abs(counts - static_cast<double>(samples[g]) / all) > 1e-12) return false;
       }
     }
   return true;
@@ -151,7 +152,10 @@ inline bool is_exact(const Training& training, const Outcome& outcome, int t) {
 // other. REQUIRES: whole numbers.
 inline Complaints exact_equals_one_big_batch(const Training& training, const Outcome& outcome) {
   for (int t = 0; t < training.steps; ++t)
-    if (!is_exact(training, outcome, t)) return {};
+    if (!is_exact(training, outcome, t)) {
+      if (!training.claims.exact) return {};
+      return {fmt::format("step {}: it no longer says that it equals one big batch", t)};
+    }
   const std::vector<Floats> alone = one_big_batch(training);
   Complaints wrong;
   for (int r = 0; r < training.workers; ++r) {
@@ -183,7 +187,11 @@ inline bool preserves_mean(const Training& training, const Outcome& outcome, int
 inline Complaints mean_is_preserved(const Training& training, const Outcome& outcome) {
   for (int t = 0; t < training.steps; ++t)
     for (std::size_t p = 0; p < outcome[0].steps[t].flows.size(); ++p) {
-      if (!preserves_mean(training, outcome, t, p)) continue;
+      if (!preserves_mean(training, outcome, t, p)) {
+        if (!training.claims.keeps_mean || training.samples != even_samples(training.workers))
+          continue;
+        return {fmt::format("step {}: it no longer says that it preserves the mean", t)};
+      }
       const Slice part = outcome[0].steps[t].flows[p].part;
       for (std::size_t i = part.begin; i < part.end(); ++i) {
         double expected = 0, mean = 0, scale = 1e-6;
@@ -199,6 +207,26 @@ inline Complaints mean_is_preserved(const Training& training, const Outcome& out
   return {};
 }
 
+// Where a round ends, the workers' weights count as their samples in all of it do. (Other factors,
+// of an outer optimiser, are the same for all.)
+inline Complaints rounds_count_every_sample_once(const Training& training, const Outcome& outcome) {
+  const int round = training.claims.round;
+  for (int end = round; round > 0 && end <= training.steps; end += round) {
+    std::vector<double> had(training.ranks());
+    for (int t = end - round; t < end; ++t) {
+      const auto samples = training.samples_at(t);
+      for (int w = 0; w < training.workers; ++w) had[w] += static_cast<double>(samples[w]);
+    }
+    for (int r = 0; r < training.workers; ++r)
+      for (const Flow& flow : outcome[r].steps[end - 1].flows)
+        for (int j = 0; j < training.ranks(); ++j)
+          if (std::abs(flow.weights[j] - sum_of(flow.weights) * had[j] / sum_of(had)) > 1e-12)
+            return {fmt::format("step {}, rank {}: worker {} counts for {}, with {} of {} samples",
+                                end - 1, r, j, flow.weights[j], had[j], sum_of(had))};
+  }
+  return {};
+}
+
 inline Complaints bytes_are_as_promised(const Training& training, const Outcome& outcome) {
   Complaints wrong;
   for (int r = 0; r < training.ranks(); ++r)
@@ -209,6 +237,23 @@ inline Complaints bytes_are_as_promised(const Training& training, const Outcome&
                                     seen.sent, seen.promised));
     }
   return wrong;
+}
+
+// The model is what the strategy says of it, from what all held after the last step.
+inline Complaints models_follow_their_flows(const Training& training, const Outcome& outcome) {
+  for (int r = 0; r < training.workers; ++r)
+    for (std::size_t i = 0; i < outcome[r].model.size(); ++i) {
+      const Flow& flow = outcome[r].of_model[0];
+      Expected e;
+      for (int j = 0; j < training.ranks(); ++j)
+        e.add(flow.weights[j], outcome[j].steps.back().after[i]);
+      for (std::size_t k = 0; k < flow.memory.size(); ++k)
+        e.add(flow.memory[k], outcome[r].steps.back().memories[k].after[i]);
+      if (std::abs(outcome[r].model[i] - e.value) <= 1e-5 * e.scale) continue;
+      return {fmt::format("rank {}, parameter {} of the model: {} where the strategy says {}", r, i,
+                          outcome[r].model[i], e.value)};
+    }
+  return {};
 }
 
 inline Complaints same_as(const Outcome& a, const Outcome& b) {
@@ -223,8 +268,9 @@ inline Complaints same_as(const Outcome& a, const Outcome& b) {
 // All that holds for one training in whole numbers.
 inline Complaints complaints_about(const Training& training, const Outcome& outcome) {
   Complaints all;
-  for (const auto check : {flows_are_sound, results_follow_the_flows, exact_equals_one_big_batch,
-                           mean_is_preserved, bytes_are_as_promised}) {
+  for (const auto check :
+       {flows_are_sound, results_follow_the_flows, exact_equals_one_big_batch, mean_is_preserved,
+        rounds_count_every_sample_once, models_follow_their_flows, bytes_are_as_promised}) {
     const Complaints some = check(training, outcome);
     all.insert(all.end(), some.begin(), some.end());
   }

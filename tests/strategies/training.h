@@ -20,15 +20,25 @@ namespace lockstep::testing {
 using Floats = std::vector<float>;
 using MakeOnRank = std::function<std::unique_ptr<Strategy>(const Crew&)>;
 
+// What a strategy must say of itself in its flows(), beside what holds for all.
+struct Claims {
+  bool exact = false;        // in every step: it is one worker with all the samples
+  bool plain_alone = false;  // one worker is plain SGD
+  bool keeps_mean = false;  // the workers' mean moves by the mean of their steps, with even samples
+  // The weights are averaged at the end of every so many steps, by the samples of all these. 0: no.
+  int round = 0;
+};
+
 struct Training {
   MakeOnRank make;
+  Claims claims;
   int workers = 1, servers = 0;
   bool colocated = false;
   std::string collective = "ring";
 
   std::size_t count = 23;
   int steps = 3;
-  std::vector<std::size_t> samples;  // of each worker, in every step
+  std::vector<std::size_t> samples;  // of each worker, in the first step: see samples_at()
   bool whole_numbers = true;
   Memory memory = Memory::plain;
   float momentum = 0;
@@ -36,6 +46,13 @@ struct Training {
   int leaves = -1;             // this rank leaves after the first step
 
   int ranks() const { return colocated ? workers : workers + servers; }
+  // They go round: who had many has few in the next step, so that those of one step are not taken
+  // for those of several.
+  std::vector<std::size_t> samples_at(std::uint64_t step) const {
+    std::vector<std::size_t> now = samples;
+    std::ranges::rotate(now, now.begin() + static_cast<std::ptrdiff_t>(step % now.size()));
+    return now;
+  }
   static constexpr float kRate = 0.25;
 };
 
@@ -57,12 +74,13 @@ inline float sample(const Training& training, int worker, int step, std::size_t 
 // Of the mean loss over those samples.
 inline void gradient_of(const Training& training, std::span<const int> workers, int step,
                         std::span<const float> weights, std::span<float> out) {
+  const std::vector<std::size_t> of = training.samples_at(step);
   std::size_t samples = 0;
-  for (const int w : workers) samples += training.samples[w];
+  for (const int w : workers) samples += of[w];
   for (std::size_t i = 0; i < out.size(); ++i) {
     double sum = 0;
     for (const int w : workers)
-      for (std::size_t s = 0; s < training.samples[w]; ++s) sum += sample(training, w, step, s, i);
+      for (std::size_t s = 0; s < of[w]; ++s) sum += sample(training, w, step, s, i);
     out[i] = samples ? weights[i] - static_cast<float>(sum / samples) : 0;
   }
 }
@@ -87,7 +105,8 @@ struct Seen {
 };
 struct Record {
   std::vector<Seen> steps;
-  Floats model;  // workers': what read_model gives after the last step
+  Floats model;                // workers': what read_model gives after the last step,
+  std::vector<Flow> of_model;  // and what the strategy says that it is: one
 };
 
 inline Floats copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
@@ -134,8 +153,10 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
   strategy->begin(replica);
 
   Record record;
+  std::vector<std::vector<std::size_t>> samples;
+  for (int t = 0; t < training.steps; ++t) samples.push_back(training.samples_at(t));
   const auto step_at = [&](std::uint64_t t) {
-    return Step{t, static_cast<int>(t / 2), training.samples};
+    return Step{t, static_cast<int>(t / 2), samples[t]};
   };
   const int me = peers.rank();
   if (!crew.works() && training.serve_at_once) {
@@ -169,6 +190,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     strategy->read_model(replica, training.memory == Memory::hollow
                                       ? Values::hollow(training.count, Type::fp32)
                                       : Values(record.model.data(), training.count, Type::fp32));
+    record.of_model.push_back(strategy->flow_of_model(me, training.count));
   }
   return record;
 }

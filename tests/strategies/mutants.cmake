@@ -1,0 +1,353 @@
+# Strategies with one bug each: a line of the real source is replaced by a wrong one, and the result is
+# compiled into the tests, which show that it is found (see mutants_test.cpp). Bugs of this kind still
+# train, only worse.
+#
+#   sources(FILE...)                what the bugs that follow are planted in, in an order that compiles:
+#                                   all that they need of src/strategies/ in a copy of its own
+#   bug(NAME "SPEC;..." FILE FROM TO)    in the strategies of these specs
+#
+# FROM must stand in FILE exactly once: where a line has changed, say here what its bug is now.
+
+set(mutants_folder ${CMAKE_CURRENT_BINARY_DIR}/mutants)
+# Two files, since a name can't be both a copy's and the original's: bugs in strategies alone, and
+# those in what several strategies share.
+set(mutants_alone "")
+set(mutants_shared "")
+set(mutants_declared "")
+set(mutants_listed "")
+set(mutants_number 0)
+
+function(sources)
+  set(includes "")
+  foreach(file IN LISTS ARGN)
+    set(path ${CMAKE_SOURCE_DIR}/src/strategies/${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+    file(READ ${path} text)
+    string(REGEX MATCHALL "#include [^\n]*" lines "${text}")
+    list(APPEND includes ${lines})
+  endforeach()
+  foreach(file IN LISTS ARGN)
+    list(REMOVE_ITEM includes "#include \"strategies/${file}\"")
+  endforeach()
+  list(REMOVE_DUPLICATES includes)
+  list(JOIN includes "\n" includes)
+  set(mutants_file mutants_alone)
+  if("${ARGN}" MATCHES "\\.h")
+    set(mutants_file mutants_shared)
+  endif()
+  set(mutants_sources_now "${ARGN}" PARENT_SCOPE)
+  set(mutants_file ${mutants_file} PARENT_SCOPE)
+  set(${mutants_file} "${${mutants_file}}${includes}\n" PARENT_SCOPE)
+endfunction()
+
+function(bug name specs file from to)
+  math(EXPR number "${mutants_number} + 1")
+  set(space mutant_${number})
+  set(all "")
+  foreach(member IN LISTS mutants_sources_now)
+    file(READ ${CMAKE_SOURCE_DIR}/src/strategies/${member} text)
+    if(member STREQUAL file)
+      string(FIND "${text}" "${from}" first)
+      string(FIND "${text}" "${from}" last REVERSE)
+      if(first EQUAL -1 OR NOT first EQUAL last)
+        message(FATAL_ERROR "the bug '${name}' is planted where src/strategies/${file} says\n${from}\n"
+                            "which must stand there exactly once: bring tests/strategies/mutants.cmake "
+                            "up to date")
+      endif()
+      string(REPLACE "${from}" "${to}" text "${text}")
+    endif()
+    string(REGEX REPLACE "#(include|pragma) [^\n]*\n" "" text "${text}")
+    string(REPLACE "namespace lockstep {" "namespace lockstep::${space} {" text "${text}")
+    string(APPEND all "${text}")
+  endforeach()
+  foreach(spec IN LISTS specs)
+    string(REGEX REPLACE ":.*" "" maker ${spec})
+    string(REPLACE "-" "_" maker ${maker})
+    if(maker STREQUAL all_reduce)
+      set(maker all_reduce_sgd)
+    endif()
+    string(APPEND mutants_declared "namespace ${space} {\nStrategyMaker ${maker}(const Options&);\n}\n")
+    string(APPEND mutants_listed "      {\"${name}\", \"${spec}\", ${space}::${maker}},\n")
+  endforeach()
+  set(${mutants_file} "${${mutants_file}}${all}" PARENT_SCOPE)
+  set(mutants_declared "${mutants_declared}" PARENT_SCOPE)
+  set(mutants_listed "${mutants_listed}" PARENT_SCOPE)
+  set(mutants_number ${number} PARENT_SCOPE)
+endfunction()
+
+# Leaves a file alone that would be the same.
+function(write_mutants file text)
+  file(WRITE ${mutants_folder}/${file}.new "${text}")
+  configure_file(${mutants_folder}/${file}.new ${mutants_folder}/${file} COPYONLY)
+endfunction()
+
+set(scores_its_own [[  void read_model(Replica& replica, Values model) override {
+    copy(model.bytes(), replica.weights().bytes());
+  }
+  std::uint64_t bytes_sent(const Step&]])
+set(bytes_of_step [[  std::uint64_t bytes_sent(const Step&]])
+
+sources(all_reduce_sgd.cpp)
+bug("never averages gradients" all-reduce all_reduce_sgd.cpp
+    [[average(crew_, tag_of(Purpose::gradients, step), replica.gradients(), step.samples)]] [[(void)0]])
+bug("never averages weights" all-reduce:average=weights all_reduce_sgd.cpp
+    [[average(crew_, tag_of(Purpose::weights, step), replica.weights(), step.samples)]] [[(void)0]])
+bug("steps twice" all-reduce all_reduce_sgd.cpp
+    [[    replica.apply_gradients(step.number);]]
+    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
+bug("never steps" all-reduce all_reduce_sgd.cpp [[    replica.apply_gradients(step.number);]] "")
+bug("scores nothing" all-reduce all_reduce_sgd.cpp
+    [[copy(model.bytes(), replica.weights().bytes())]] [[(void)replica, (void)model]])
+
+sources(parameter_server.cpp)
+bug("never stores what it pulls" parameter-server parameter_server.cpp
+    [[messages.take(server, weights.part(part))]] [[messages.take(server, replica.gradients().part(part))]])
+bug("steps twice" parameter-server parameter_server.cpp
+    [[      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});]]
+    [[      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});
+      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});]])
+bug("never steps" parameter-server parameter_server.cpp
+    [[      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});]]
+    [[      (void)step, (void)own, (void)piece;]])
+bug("scores nothing" parameter-server parameter_server.cpp
+    [[copy(model.bytes(), replica.weights().bytes())]] [[(void)replica, (void)model]])
+
+sources(step_wise.cpp)
+bug("goes on with the sum" step-wise step_wise.cpp [[        scale(w.part(segment), factor);]]
+    [[        (void)w, (void)segment, (void)factor;]])
+bug("never adds its own" step-wise step_wise.cpp
+    [[visit.share == 0 ? messages.take(visit.from, w) : messages.fold(visit.from, w)]]
+    [[messages.take(visit.from, w)]])
+bug("steps twice" step-wise step_wise.cpp [[    replica.apply_gradients(step.number);]]
+    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
+bug("never steps" step-wise step_wise.cpp [[    replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" step-wise step_wise.cpp "${bytes_of_step}" "${scores_its_own}")
+
+sources(local_sgd.cpp)
+bug("never averages" local-sgd local_sgd.cpp
+    [[average(crew_, tag_of(Purpose::weights, step), replica.weights(), since_)]] [[(void)0]])
+bug("counts the samples of the last step" local-sgd local_sgd.cpp
+    [[replica.weights(), since_)]] [[replica.weights(), step.samples)]])
+bug("forgets the samples of earlier steps" local-sgd local_sgd.cpp [[    if (!averaged_)]]
+    [[    if (false)]])
+bug("steps twice" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]]
+    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
+bug("never steps" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" local-sgd local_sgd.cpp "${bytes_of_step}" "${scores_its_own}")
+
+sources(d_psgd.cpp)
+bug("never mixes" d-psgd d_psgd.cpp
+    [[    if (!neighbours.empty()) add_scaled(x, 1 / (degree + 1), pull);]] "")
+bug("steps twice" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number);]]
+    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
+bug("never steps" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" d-psgd d_psgd.cpp "${bytes_of_step}" "${scores_its_own}")
+
+set(outer_loops slow-mo:period=2 diloco:period=2)
+sources(outer_loop.h outer_loop.cpp slow_mo.cpp diloco.cpp)
+bug("never goes on from the outer step" "${outer_loops}" outer_loop.cpp
+    [[  copy(weights.bytes(), start_->values().bytes());]] "")
+bug("counts the samples of the last step" "${outer_loops}" outer_loop.cpp
+    [[weights, since_);]] [[weights, step.samples);]])
+bug("forgets the samples of earlier steps" "${outer_loops}" outer_loop.cpp [[  if (!ended_)
+    std]] [[  if (false)
+    std]])
+bug("never averages" "${outer_loops}" outer_loop.cpp
+    [[  average(crew_, tag_of(Purpose::weights, step), weights, since_);]] "")
+bug("steps twice" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]]
+    [[  replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
+bug("never steps" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" "${outer_loops}" outer_loop.h "${bytes_of_step}" "${scores_its_own}")
+
+sources(sma.cpp)
+bug("is never drawn to the centre" sma sma.cpp [[      add_scaled(w, -1, c);]] "")
+bug("never moves the centre" sma sma.cpp [[    move_centre(sum);]] "")
+bug("steps twice" sma sma.cpp [[      replica.apply_gradients(step.number);]]
+    [[      replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
+bug("never steps" sma sma.cpp [[      replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" sma sma.cpp
+    [[void read_model(Replica&, Values model) override { copy(model.bytes(), z_->values().bytes()); }]]
+    [[void read_model(Replica& r, Values model) override { copy(model.bytes(), r.weights().bytes()); }]])
+
+# Where workers go apart and the model is at servers.
+set(of_servers_that_step asp downpour)
+set(of_servers_that_add ssp:s=1 easgd:period=2)
+set(of_servers ${of_servers_that_step} ${of_servers_that_add})
+sources(central_messages.h central_client.h central_server.h central.h central_client.cpp
+        central_server.cpp central.cpp asp.cpp ssp.cpp downpour.cpp easgd.cpp)
+bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replica, worker);
+  } else]] [[    apply(replica, worker);
+    apply(replica, worker);
+  } else]])
+bug("never applies a push" "${of_servers}" central_server.cpp [[    apply(replica, worker);
+  } else]] [[  } else]])
+bug("gives old weights" "${of_servers}" central_server.cpp [[  copy(copied.bytes(), weights.bytes());]]
+    [[  if (client.pushes < 2) copy(copied.bytes(), weights.bytes());]])
+bug("scores something else at rest" "${of_servers}" central.cpp
+    [[    copy(model.bytes(), model_->values().bytes());]] "")
+bug("steps twice" "${of_servers_that_step}" central.cpp
+    [[  replica.apply_gradients(push.step, push.shard, push.updates);]]
+    [[  replica.apply_gradients(push.step, push.shard, push.updates);
+  copy(replica.gradients().part(push.shard).bytes(), push.values.bytes());
+  replica.apply_gradients(push.step, push.shard, push.updates);]])
+bug("never steps" "${of_servers_that_step}" central.cpp
+    [[  replica.apply_gradients(push.step, push.shard, push.updates);]] "")
+bug("steps with an old gradient" "${of_servers_that_step}" central.cpp
+    [[  copy(gradients.bytes(), push.values.bytes());]]
+    [[  if (push.updates == 0) copy(gradients.bytes(), push.values.bytes());]])
+bug("adds twice" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]]
+    [[  combine(weights, push.values.bytes());
+  combine(weights, push.values.bytes());]])
+bug("never adds" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]] "")
+
+set(to_rest [[    copy(replica.weights().bytes(), at_rest().bytes());]])
+
+sources(asp.cpp)
+bug("never stores what it pulls" asp asp.cpp
+    [[      push_and_pull(step, replica.gradients(), replica.weights());]]
+    [[      Scratch lost(replica.weights(), replica.weights().count());
+      push_and_pull(step, replica.gradients(), lost.values());]])
+bug("does not go on from the newest" asp asp.cpp "${to_rest}" "")
+bug("loses every other push" asp asp.cpp
+    [[      push_and_pull(step, replica.gradients(), replica.weights());]]
+    [[      if (step.number % 2 == 0)
+        push_and_pull(step, replica.gradients(), replica.weights());
+      else
+        pull(step, replica.weights());]])
+
+sources(ssp.cpp)
+bug("never stores what it pulls" ssp:s=1 ssp.cpp [[    stamp_ = push_and_pull(step, delta, weights);]]
+    [[    Scratch lost(weights, weights.count());
+    stamp_ = push_and_pull(step, delta, lost.values());]])
+bug("does not go on from the newest" ssp:s=1 ssp.cpp "${to_rest}" "")
+bug("pushes what it had" ssp:s=1 ssp.cpp [[    subtract_from(weights, delta);]] "")
+bug("pushes the change twice over" ssp:s=1 ssp.cpp [[    subtract_from(weights, delta);]]
+    [[    subtract_from(weights, delta);
+    scale(delta, 2);]])
+bug("pushes the change backwards" ssp:s=1 ssp.cpp [[    subtract_from(weights, delta);]]
+    [[    subtract_from(weights, delta);
+    scale(delta, -1);]])
+bug("steps twice" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number);]]
+    [[{
+      replica.apply_gradients(step.number);
+      for (std::size_t i = 0; i < weights.count(); ++i)
+        reinterpret_cast<float*>(replica.gradients().bytes().data)[i] = 0.5f;
+      replica.apply_gradients(step.number);
+    }]])
+bug("never steps" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number);]] [[(void)replica;]])
+
+sources(downpour.cpp)
+bug("never stores what it fetches" downpour downpour.cpp
+    [[copy(replica.weights().bytes(), fetched_->values().bytes());]] [[(void)replica;]])
+bug("never takes what it fetches" downpour downpour.cpp [[    leaves_rest();
+    take_fetched(replica);]] [[    leaves_rest();
+    land();
+    state_ = Fetch::none;]])
+bug("pushes a sum twice" downpour:push=2 downpour.cpp [[      has_sum_ = false;]] "")
+bug("forgets a gradient of the sum" downpour:push=2 downpour.cpp
+    [[      combine(sum, gradients.bytes());]] [[      copy(sum.bytes(), gradients.bytes());]])
+bug("never pushes" downpour downpour.cpp [[      push(step, sum_->values());]] "")
+bug("never steps itself" downpour downpour.cpp [[      replica.apply_gradients(step.number);]] "")
+
+sources(easgd.cpp)
+bug("is never drawn to the centre" easgd:period=2 easgd.cpp [[    add_scaled(x, -1, d);]] "")
+bug("never draws the centre" easgd:period=2 easgd.cpp [[    push(step, d);]] [[    (void)step;]])
+bug("draws the centre the wrong way" easgd:period=2 easgd.cpp [[    push(step, d);]]
+    [[    scale(d, -1);
+    push(step, d);]])
+bug("forgets a round" easgd:period=2,mode=sync easgd.cpp [[      add(replica, *push);]] "")
+bug("counts a round twice" easgd:period=2,mode=sync easgd.cpp [[      add(replica, *push);]]
+    [[      add(replica, *push);
+      add(replica, *push);]])
+bug("steps twice" easgd:period=2 easgd.cpp [[      replica.apply_gradients(step.number);]]
+    [[      {
+      replica.apply_gradients(step.number);
+      scale(replica.gradients(), 0);
+      replica.apply_gradients(step.number);
+    }]])
+bug("never steps" easgd:period=2 easgd.cpp [[      replica.apply_gradients(step.number);]] [[      (void)0;]])
+bug("forgets its momentum" easgd:period=2,momentum=0.5 easgd.cpp [[    combine(x, v.bytes());]] "")
+bug("never looks ahead" easgd:period=2,momentum=0.5 easgd.cpp
+    [[    combine(weights, x.bytes());]] "")
+
+sources(gossip.cpp)
+bug("never stores what comes" gossip:p=1 gossip.cpp [[    add_scaled(x, share, x_s);]] "")
+bug("does not halve what it sends" gossip:p=1 gossip.cpp [[    mass_ -= half;]] "")
+bug("sends the other half too" gossip:p=1 gossip.cpp [[GossipHead::of(half, step_]]
+    [[GossipHead::of(half + mass_, step_]])
+bug("keeps a third" gossip:p=1 gossip.cpp [[const std::uint64_t half = mass_ / 2;]]
+    [[const std::uint64_t half = 2 * (mass_ / 3);]])
+bug("keeps nothing of what comes" gossip:p=1 gossip.cpp [[    mass_ += head.mass();]] "")
+bug("steps twice" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]]
+    [[    replica.apply_gradients(step.number);
+    scale(replica.gradients(), 0);
+    replica.apply_gradients(step.number);]])
+bug("never steps" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]] "")
+
+sources(ad_psgd_exchange.h ad_psgd_exchange.cpp ad_psgd.cpp)
+bug("computes on old weights" ad-psgd ad_psgd.cpp [[    copy(snapshot.bytes(), x.bytes());]] "")
+bug("forgets its own step" ad-psgd ad_psgd.cpp [[    add_scaled(x, 1, snapshot);]]
+    [[    add_scaled(x, 0, snapshot);]])
+bug("an active worker never averages" ad-psgd ad_psgd_exchange.cpp [[  add_scaled(x, 0.5, b);]] "")
+bug("a passive worker never averages" ad-psgd ad_psgd_exchange.cpp [[    add_scaled(x, 0.5, a);]] "")
+bug("loses what came last" ad-psgd ad_psgd.cpp
+    [[    copy(replica.weights().bytes(), exchange_->x().bytes());]] "")
+bug("steps twice" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number);]]
+    [[    replica.apply_gradients(step.number);
+    scale(replica.gradients(), 0);
+    replica.apply_gradients(step.number);]])
+bug("never steps" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number);]] "")
+
+# Which no audit sees.
+sources(hogwild.cpp)
+bug("never reads what others did" hogwild hogwild.cpp [[    read(numbers(weights));
+  }
+
+  // Nobody]] [[  }
+
+  // Nobody]])
+bug("adds twice" hogwild hogwild.cpp [[    add(numbers(before), numbers(weights));]]
+    [[    add(numbers(before), numbers(weights));
+    add(numbers(before), numbers(weights));]])
+bug("never adds" hogwild hogwild.cpp [[    add(numbers(before), numbers(weights));]] "")
+bug("steps twice" hogwild hogwild.cpp [[    replica.apply_gradients(step.number);]]
+    [[    Scratch once(replica.gradients(), before.count());
+    copy(once.values().bytes(), replica.gradients().bytes());
+    replica.apply_gradients(step.number);
+    copy(replica.gradients().bytes(), once.values().bytes());
+    replica.apply_gradients(step.number);]])
+bug("never steps" hogwild hogwild.cpp [[    replica.apply_gradients(step.number);]] "")
+bug("does not go on from the newest" hogwild hogwild.cpp
+    [[    if (shared_) read(numbers(replica.weights()));
+    copy(before_]] [[    copy(before_]])
+bug("scores something else at rest" hogwild hogwild.cpp
+    [[      copy(model.bytes(), before_->values().bytes());]] [[      (void)model;]])
+
+sources(epoch_average.cpp)
+bug("never stores the average" epoch-average epoch_average.cpp [[    mix(into.weights, by, weights);]] "")
+bug("never stores the average of statistics" epoch-average epoch_average.cpp
+    [[    mix(into.statistics, by, statistics);]] "")
+bug("counts by one too many" epoch-average epoch_average.cpp [[: 1 / m);]] [[: 1 / (m + 1));]])
+bug("steps twice" epoch-average epoch_average.cpp [[{ own.apply_gradients(step.number); }]]
+    [[{
+      own.apply_gradients(step.number);
+      scale(own.gradients(), 0);
+      own.apply_gradients(step.number);
+    }]])
+bug("never steps" epoch-average epoch_average.cpp [[{ own.apply_gradients(step.number); }]]
+    [[{ (void)own, (void)step; }]])
+
+write_mutants(alone.cpp "${mutants_alone}")
+write_mutants(shared.cpp "${mutants_shared}")
+write_mutants(list.cpp "#include \"strategies/mutants.h\"
+
+namespace lockstep {
+${mutants_declared}
+namespace testing {
+std::vector<Mutant> mutants() {
+  return {
+${mutants_listed}  };
+}
+}  // namespace testing
+}  // namespace lockstep
+")

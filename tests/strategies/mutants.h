@@ -1,0 +1,22 @@
+// The strategies that mutants.cmake makes wrong.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strategies/registry.h"
+
+namespace lockstep::testing {
+
+struct Mutant {
+  std::string bug, spec;
+  StrategyMaker (*maker)(const Options&);
+
+  std::unique_ptr<Strategy> make(const Crew& crew) const {
+    return maker(strategy_options(spec))(crew);
+  }
+};
+
+std::vector<Mutant> mutants();
+
+}  // namespace lockstep::testing
