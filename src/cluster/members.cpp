@@ -114,7 +114,11 @@ void Members::closed(int rank) {
 void Members::report_death(int rank, const std::string& reason) {
   std::lock_guard lock(mutex_);
   const State state = ranks_[rank].state;
-  if (state != State::left && state != State::dead) bury(rank, reason);
+  if (state != State::left && state != State::dead) return bury(rank, reason);
+  if (!ranks_[rank].only_closed) return;
+  ranks_[rank].only_closed = false;
+  for (protocol::Death& known : deaths_)
+    if (known.rank == rank) known = death(rank, reason);
 }
 
 void Members::report_end(int rank) {
@@ -126,8 +130,10 @@ void Members::tick() {
   for (int r = 0; r < size(); ++r) {
     Entry& entry = ranks_[r];
     ++entry.ticks;
-    if (entry.state == State::closed && entry.ticks > kClosedTicks)
+    if (entry.state == State::closed && entry.ticks > kClosedTicks) {
+      entry.only_closed = true;
       bury(r, "its control connection closed");
+    }
     if (entry.state == State::joined && entry.ticks > kSilentTicks)
       bury(r, fmt::format("it was silent for {:.0f} s", kSilentTicks * kTickSeconds));
   }

@@ -48,7 +48,8 @@ class Members {
   void leave(int rank, int status, int blamed, const std::string& why);
   // Its connection is gone: a death, unless it had left, and unless a better reason comes soon.
   void closed(int rank);
-  // From who watches the process. Ignored for a rank that left or is known dead.
+  // From who watches the process. Ignored for a rank that left or is known dead, unless all that is
+  // known of its death is that its connection closed: then this is its reason from now on.
   void report_death(int rank, const std::string& reason);
   // From who watches the process, when it ended with status 0: a death only if it had not left.
   void report_end(int rank);
@@ -72,7 +73,8 @@ class Members {
   struct Entry {
     State state = State::expected;
     int round = 0;
-    int ticks = 0;  // since last heard from; since it closed
+    int ticks = 0;             // since last heard from; since it closed
+    bool only_closed = false;  // how it died is not known
     protocol::Member member;
   };
   void bury(int rank, const std::string& reason);

@@ -54,6 +54,24 @@ TEST(Members, TheLaunchersReasonWinsOverAClosedConnection) {
   EXPECT_EQ(members.deaths()[0].reason, "killed by signal 9 (SIGKILL)");
 }
 
+// A launcher that gets no processor for a while looks at its children late.
+TEST(Members, TheLaunchersReasonWinsAlsoWhenItComesLate) {
+  Members members(3);
+  join_all(members);
+  members.closed(1);
+  pass(members, Members::kClosedTicks + 1);
+  members.report_death(1, "killed by signal 9 (SIGKILL)");
+  ASSERT_EQ(members.deaths().size(), 1u);
+  EXPECT_EQ(members.deaths()[0].reason, "killed by signal 9 (SIGKILL)");
+  members.report_death(1, "it ended with exit status 1");
+  EXPECT_EQ(members.deaths()[0].reason, "killed by signal 9 (SIGKILL)") << "one end is enough";
+  pass(members, Members::kSilentTicks + 1);
+  members.report_death(2, "killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(members.deaths().size(), 3u);
+  for (const auto& death : members.deaths())
+    EXPECT_THAT(death.reason, HasSubstr(death.rank == 1 ? "SIGKILL" : "silent"));
+}
+
 TEST(Members, AClosedConnectionIsADeathInTheEnd) {
   Members members(2);
   join_all(members);

@@ -90,6 +90,23 @@ class RawListener {
   int peer_ = -1;
 };
 
+// Is one who comes from this address of the machine let in at a loopback port? Over loopback, who
+// is has connected when connect() returns; a packet that is dropped leaves it waiting.
+inline bool lets_in(const char* source, int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_in mine{}, theirs{}, peer{};
+  mine.sin_family = theirs.sin_family = AF_INET;
+  inet_pton(AF_INET, source, &mine.sin_addr);
+  bind(fd, reinterpret_cast<sockaddr*>(&mine), sizeof mine);
+  inet_pton(AF_INET, "127.0.0.1", &theirs.sin_addr);
+  theirs.sin_port = htons(static_cast<std::uint16_t>(port));
+  (void)!connect(fd, reinterpret_cast<sockaddr*>(&theirs), sizeof theirs);
+  socklen_t length = sizeof peer;
+  const bool connected = getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+  close(fd);
+  return connected;
+}
+
 // The TCP ports of IPv4 that a process listens on.
 inline std::vector<int> listening_ports(int pid) {
   const std::string proc = "/proc/" + std::to_string(pid);

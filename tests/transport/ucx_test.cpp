@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "cluster/sockets.h"
 #include "transport/fabric.h"
 #include "transport/real_rank.h"
 
@@ -245,50 +246,18 @@ TEST_F(UcxStranger, WhatIsSentInNobodysNameIsNotFoundByAProbe) {
   EXPECT_TRUE(ranks_[0]->cancel(in)) << "nothing came";
 }
 
-// The IPv4 port this process listens on.
-int listening_port() {
-  for (int fd = 0; fd < 1024; ++fd) {
-    int yes = 0;
-    socklen_t length = sizeof yes;
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &length) != 0 || !yes) continue;
-    sockaddr_in at{};
-    length = sizeof at;
-    getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length);
-    return ntohs(at.sin_port);
-  }
-  return 0;
-}
-
-// From one of this machine's loopback addresses. Over loopback, who is let in is connected when
-// connect() returns.
-bool can_connect_from(const char* source, int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  sockaddr_in mine{}, theirs{};
-  mine.sin_family = theirs.sin_family = AF_INET;
-  inet_pton(AF_INET, source, &mine.sin_addr);
-  bind(fd, reinterpret_cast<sockaddr*>(&mine), sizeof mine);
-  inet_pton(AF_INET, "127.0.0.1", &theirs.sin_addr);
-  theirs.sin_port = htons(static_cast<std::uint16_t>(port));
-  (void)!connect(fd, reinterpret_cast<sockaddr*>(&theirs), sizeof theirs);
-  sockaddr_in peer{};
-  socklen_t length = sizeof peer;
-  const bool connected = getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
-  close(fd);
-  return connected;
-}
-
 TEST(Ucx, OnlyHostsThatAreAdmittedConnect) {
   UcxWorker worker("lo");
-  const int port = listening_port();
-  EXPECT_TRUE(can_connect_from("127.0.0.2", port));
+  const int port = listening_ports(getpid()).at(0);
+  EXPECT_TRUE(lets_in("127.0.0.2", port));
   worker.admit_only({});
-  EXPECT_FALSE(can_connect_from("127.0.0.1", port));
+  EXPECT_FALSE(lets_in("127.0.0.1", port));
   worker.admit_only({"127.0.0.3", "::1", "127.0.0.1"});
-  EXPECT_TRUE(can_connect_from("127.0.0.1", port));
-  EXPECT_TRUE(can_connect_from("127.0.0.3", port));
-  EXPECT_FALSE(can_connect_from("127.0.0.2", port));
+  EXPECT_TRUE(lets_in("127.0.0.1", port));
+  EXPECT_TRUE(lets_in("127.0.0.3", port));
+  EXPECT_FALSE(lets_in("127.0.0.2", port));
   worker.admit_all();
-  EXPECT_TRUE(can_connect_from("127.0.0.2", port));
+  EXPECT_TRUE(lets_in("127.0.0.2", port));
 }
 
 // Ranks as processes, which know of each other's end only what UCX and `deaths` tell them.
