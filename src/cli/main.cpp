@@ -1,6 +1,7 @@
 // Picks the command and turns errors into one sentence and an exit status: 0 done, 1 failed, 2
 // wrong usage, 130 stopped by Ctrl-C.
 #include <CLI/CLI.hpp>
+#include <csignal>
 
 #include "bench/lines.h"
 #include "cli/bench_command.h"
@@ -53,6 +54,8 @@ int run(std::vector<std::string> arguments) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  // A reader of our output that leaves is no reason to end: what is written then is lost.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto fail = [](const std::exception& e, int status) {
     fmt::print(stderr, "lockstep: {}\n", e.what());
     return status;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <iterator>
+#include <utility>
+
 #include "core/words.h"
 #include "transport/real_rank.h"
 
@@ -14,118 +17,121 @@ using Json = nlohmann::ordered_json;
 constexpr double kShowEverySeconds = 0.2;
 constexpr std::string_view kMark = "\x1elockstep ";  // no other line starts so
 
-void tell(std::FILE* out, const Json& what) {
-  fmt::print(out, "{}{}\n", kMark, what.dump());
-  std::fflush(out);
+std::string told(const Json& what) {
+  return fmt::format("{}{}\n", kMark, what.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-void tell(std::FILE* out, const Progress& p) {
-  tell(out, {{"step", {p.step, p.steps, p.epoch, p.loss, p.samples, p.training_s}}});
+std::string told(const Progress& p) {
+  return told(Json{{"step", {p.step, p.steps, p.epoch, p.loss, p.samples, p.training_s}}});
 }
 
-void name_straggler(std::FILE* out, const Json& s) {
+// To the launcher, which always listens.
+void tell(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+std::string straggler_in_words(const Json& s) {
   double all = 0;
   for (const Json& w : s["workers_detail"]) all += w["waited_for_seconds"].get<double>();
   const Json& it = s["workers_detail"][s["straggler"].get<std::size_t>()];
-  fmt::print(out, "{} {} was waited for in {} of {} steps: {:.0f} % of all waiting, {} in all\n",
-             it["role"].get<std::string>(), it["rank"].get<int>(),
-             it["waited_for_steps"].get<std::uint64_t>(), s["steps"].get<std::uint64_t>(),
-             100 * it["waited_for_seconds"].get<double>() / all,
-             time_in_words(it["waited_for_seconds"].get<double>()));
+  return fmt::format("{} {} was waited for in {} of {} steps: {:.0f} % of all waiting, {} in all\n",
+                     it["role"].get<std::string>(), it["rank"].get<int>(),
+                     it["waited_for_steps"].get<std::uint64_t>(), s["steps"].get<std::uint64_t>(),
+                     100 * it["waited_for_seconds"].get<double>() / all,
+                     time_in_words(it["waited_for_seconds"].get<double>()));
 }
 
 }  // namespace
 
-TrainView::TrainView(std::FILE* out, std::uint64_t epochs, bool tells)
-    : out_(out), epochs_(epochs), tells_(tells), terminal_(!tells && isatty(fileno(out)) != 0) {}
+TrainView::TrainView(Output& out, std::uint64_t epochs, bool tells)
+    : out_(out),
+      epochs_(epochs),
+      tells_(tells),
+      terminal_(!tells && isatty(out.descriptor()) != 0) {}
 
-TrainView::~TrainView() { clear(); }
+TrainView::~TrainView() { out_.say(cleared()); }
 
-void TrainView::clear() {
-  if (line_shown_) fmt::print(out_, "\r\033[K");
-  line_shown_ = false;
-}
+std::string TrainView::cleared() { return line_shown_.exchange(false) ? "\r\033[K" : ""; }
 
 void TrainView::notice(const std::string& sentence) {
-  clear();
-  fmt::print(out_, "note: {}\n", sentence);
-  std::fflush(out_);
+  const std::lock_guard lock(saying_);
+  if (said_.insert(sentence).second) out_.say(fmt::format("{}note: {}\n", cleared(), sentence));
 }
 
 void TrainView::step(const Progress& p) {
   const double now = wall_now();
   if (!(terminal_ || tells_) || now < shown_at_ + kShowEverySeconds) return;
   shown_at_ = now;
-  if (tells_) return tell(out_, p);
+  if (tells_) return out_.mention(told(p));
   const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
   const double per_step = p.step > 0 ? p.training_s / static_cast<double>(p.step) : 0;
   const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
-  fmt::print(out_, "\r\033[Kepoch {}  step {}{}  loss {:.4f}  {:.0f} samples/s", p.epoch + 1,
-             p.step, of, p.loss, rate);
-  if (p.steps > 0)
-    fmt::print(out_, "  {} left", time_in_words(per_step * static_cast<double>(p.steps - p.step)));
-  std::fflush(out_);
+  const double left_s = per_step * static_cast<double>(p.steps - p.step);
+  out_.mention(fmt::format("\r\033[Kepoch {}  step {}{}  loss {:.4f}  {:.0f} samples/s{}",
+                           p.epoch + 1, p.step, of, p.loss, rate,
+                           p.steps > 0 ? fmt::format("  {} left", time_in_words(left_s)) : ""));
   line_shown_ = true;
 }
 
 void TrainView::score(const Score& s, int epoch) {
-  clear();
   const std::string of = epochs_ > 0 ? fmt::format("/{}", epochs_) : "";
-  fmt::print(
-      out_, "epoch {}{}  step {}  train loss {:.4f}  test loss {:.4f}  accuracy {:.2f} %  {}\n",
-      epoch + 1, of, s.steps, s.train_loss, s.loss, 100 * s.accuracy, time_in_words(s.training_s));
-  std::fflush(out_);
+  out_.pass_on(fmt::format(
+      "{}epoch {}{}  step {}  train loss {:.4f}  test loss {:.4f}  accuracy {:.2f} %  {}\n",
+      cleared(), epoch + 1, of, s.steps, s.train_loss, s.loss, 100 * s.accuracy,
+      time_in_words(s.training_s)));
 }
 
 void TrainView::summary(const Json& s, const std::string& folder) {
-  clear();
+  std::string text = cleared();
+  const auto add = [&](const auto& format, const auto&... values) {
+    fmt::format_to(std::back_inserter(text), fmt::runtime(format), values...);
+  };
   if (!s["score"].is_null())
-    fmt::print(out_, "accuracy {:.2f} %", 100 * s["score"].get<double>());
+    add("accuracy {:.2f} %", 100 * s["score"].get<double>());
   else
-    fmt::print(out_, "no score");
+    add("no score");
   const char* time = s["simulated"].get<bool>() ? "of virtual training time" : "of training";
-  fmt::print(out_, " after {} steps in {} {}", s["steps"].get<std::uint64_t>(),
-             time_in_words(s["train_seconds"].get<double>()), time);
+  add(" after {} steps in {} {}", s["steps"].get<std::uint64_t>(),
+      time_in_words(s["train_seconds"].get<double>()), time);
   if (!s["samples_per_second"].is_null())
-    fmt::print(out_, ", {:.0f} samples/s", s["samples_per_second"].get<double>());
+    add(", {:.0f} samples/s", s["samples_per_second"].get<double>());
   if (!s["steady_samples_per_second"].is_null())
-    fmt::print(out_, " ({:.0f} without start and tail)",
-               s["steady_samples_per_second"].get<double>());
-  fmt::print(out_, "\n");
+    add(" ({:.0f} without start and tail)", s["steady_samples_per_second"].get<double>());
+  add("\n");
   if (!s["target_seconds"].is_null())
-    fmt::print(out_, "target reached after {}, {} steps, {} sent by all\n",
-               time_in_words(s["target_seconds"].get<double>()),
-               s["target_steps"].get<std::uint64_t>(), bytes_in_words(s["target_bytes"]));
+    add("target reached after {}, {} steps, {} sent by all\n",
+        time_in_words(s["target_seconds"].get<double>()), s["target_steps"].get<std::uint64_t>(),
+        bytes_in_words(s["target_bytes"]));
   if (const std::size_t damaged = s["damaged_files"].size(); damaged > 0)
-    fmt::print(out_, "{} damaged files were left out and others stood in, e.g. {}\n", damaged,
-               s["damaged_files"][0].get<std::string>());
+    add("{} damaged files were left out and others stood in, e.g. {}\n", damaged,
+        s["damaged_files"][0].get<std::string>());
   for (const Json& w : s["workers_detail"]) {
     const double total = w["compute_seconds"].get<double>() +
                          w["communicate_seconds"].get<double>() + w["wait_seconds"].get<double>();
     const auto share = [&](const char* name) {
       return total > 0 ? 100 * w[name].get<double>() / total : 0;
     };
-    fmt::print(out_, "{} {}: compute {:.1f} %, communicate {:.1f} %, wait {:.1f} %, {} sent\n",
-               w["role"].get<std::string>(), w["rank"].get<int>(), share("compute_seconds"),
-               share("communicate_seconds"), share("wait_seconds"),
-               bytes_in_words(w["bytes_sent"]));
+    add("{} {}: compute {:.1f} %, communicate {:.1f} %, wait {:.1f} %, {} sent\n",
+        w["role"].get<std::string>(), w["rank"].get<int>(), share("compute_seconds"),
+        share("communicate_seconds"), share("wait_seconds"), bytes_in_words(w["bytes_sent"]));
   }
-  if (!s["straggler"].is_null()) name_straggler(out_, s);
-  if (!folder.empty()) fmt::print(out_, "run: {}\n", folder);
-  std::fflush(out_);
+  if (!s["straggler"].is_null()) text += straggler_in_words(s);
+  if (!folder.empty()) add("run: {}\n", folder);
+  out_.say(text);
 }
 
-void TellingWatcher::notice(const std::string& sentence) { tell(stdout, {{"notice", sentence}}); }
+void TellingWatcher::notice(const std::string& sentence) { tell(told(Json{{"notice", sentence}})); }
 
 void TellingWatcher::step(const Progress& p) {
   const double now = wall_now();
   if (now < told_at_ + kShowEverySeconds) return;
   told_at_ = now;
-  tell(stdout, p);
+  tell(told(p));
 }
 
 void TellingWatcher::score(const Score& score, int epoch) {
-  tell(stdout, {{"epoch", epoch}, {"score", to_json(score)}});
+  tell(told(Json{{"epoch", epoch}, {"score", to_json(score)}}));
 }
 
 bool hear(std::string_view line, Watcher& watcher) try {

@@ -2,8 +2,11 @@
 // moves, else plain lines; with --json all of it on stderr.
 #pragma once
 
-#include <cstdio>
+#include <atomic>
+#include <mutex>
+#include <set>
 
+#include "cluster/output.h"
 #include "train/watcher.h"
 
 namespace lockstep {
@@ -11,10 +14,11 @@ namespace lockstep {
 class TrainView : public Watcher {
  public:
   // `epochs`: in all, for "epoch 2 of 5"; 0: unknown. `tells`: steps are told to a program that
-  // hear()s them.
-  TrainView(std::FILE* out, std::uint64_t epochs, bool tells);
+  // hear()s them. `out` outlives this.
+  TrainView(Output& out, std::uint64_t epochs, bool tells);
   ~TrainView() override;
 
+  // From any thread. The same sentence, of several ranks, is said once.
   void notice(const std::string& sentence) override;
   void step(const Progress&) override;
   void score(const Score&, int epoch) override;
@@ -22,13 +26,16 @@ class TrainView : public Watcher {
   void summary(const nlohmann::ordered_json& summary, const std::string& folder);
 
  private:
-  void clear();
+  // What takes the progress line away, if one is shown.
+  std::string cleared();
 
-  std::FILE* const out_;
+  Output& out_;
   const std::uint64_t epochs_;
   const bool tells_, terminal_;
-  bool line_shown_ = false;
+  std::atomic<bool> line_shown_ = false;
   double shown_at_ = 0;
+  std::mutex saying_;
+  std::set<std::string> said_;
 };
 
 // A watcher in a worker process: tells its launcher, line by line on stdout.

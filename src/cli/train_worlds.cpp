@@ -124,8 +124,9 @@ WorkerOutcome train_as_rank(
   }
 }
 
-int train_launched(const TrainConfig& config, const HostFlags& hosts, int threads, Watcher& watcher,
-                   const std::function<void()>& make_folder, std::string& verdict) {
+int train_launched(const TrainConfig& config, const HostFlags& hosts, int threads, Output& out,
+                   Output& err, Watcher& watcher, const std::function<void()>& make_folder,
+                   std::string& verdict) {
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
@@ -136,6 +137,8 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
   options.listen = hosts.listen;
   options.key_file = hosts.key_file;
   options.before_start = make_folder;
+  options.out = &out;
+  options.err = &err;
   if (!hosts.iface.empty()) options.environment.emplace_back("LOCKSTEP_IFACE", hosts.iface);
   if (cluster_kind(config.cluster) == "netns") {
     options.netns = netns_from(config.cluster);
@@ -143,7 +146,7 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
     options.netns->hosts = (config.ranks() - config.guests() + per_host - 1) / per_host;
   }
   options.on_output = [&](int rank, std::string_view line) {
-    if (!hear(line, watcher)) fmt::print(stderr, "[{}] {}\n", rank, line);
+    if (!hear(line, watcher)) err.pass_on(fmt::format("[{}] {}\n", rank, line));
   };
   Launch launch(options);
   const int status = launch.wait();

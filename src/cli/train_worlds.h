@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/environment.h"
+#include "cluster/output.h"
 #include "cluster/start.h"
 #include "train/worker.h"
 
@@ -21,8 +22,8 @@ WorkerOutcome train_as_rank(
 // Starts the ranks as processes, with the configuration in the run's folder, which `make_folder`
 // makes when nothing can be refused any more, and passes on what they say. Returns their worst exit
 // status; `verdict` says what went wrong.
-int train_launched(const TrainConfig&, const HostFlags&, int threads, Watcher&,
-                   const std::function<void()>& make_folder, std::string& verdict);
+int train_launched(const TrainConfig&, const HostFlags&, int threads, Output& out, Output& err,
+                   Watcher&, const std::function<void()>& make_folder, std::string& verdict);
 
 // How long a step takes on this machine, alone. For simulations that don't say.
 double measured_step_s(const Experiment&);

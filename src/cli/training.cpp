@@ -1,6 +1,7 @@
 #include "cli/training.h"
 
 #include <torch/version.h>
+#include <unistd.h>
 
 #include "bench/lines.h"
 #include "cli/fetch.h"
@@ -57,7 +58,9 @@ Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<St
     : hosts_(flags.hosts()),
       start_(std::move(start)),
       experiment_(std::move(config), fetch_data),
-      view_(flags.json() ? stderr : stdout,
+      out_(STDOUT_FILENO),
+      err_(STDERR_FILENO),
+      view_(flags.json() ? err_ : out_,
             experiment_.config.ends_by_epochs() ? experiment_.config.epochs : 0, flags.tells()) {
   // What was opened, and not what was asked for, is what workers and a resumed run open again.
   experiment_.config.data = experiment_.data.spec;
@@ -84,7 +87,7 @@ int Training::run(bool json) {
   if (status == 0 && !folder.read()["result"].is_object()) status = no_result(folder, verdict);
   const Json run = folder.read();
   if (status == 0) view_.summary(run["result"], folder.path());
-  if (json) fmt::print("{}\n", summary_of(run).dump());
+  if (json) out_.say(summary_of(run).dump() + "\n");
   return status;
 }
 
@@ -108,12 +111,14 @@ int Training::launch(const RunFolder& folder, std::string& verdict) {
   int status = 0;
   try {
     status = train_launched(
-        experiment_.config, hosts_, threads, view_, [&] { make_folder(), made = true; }, verdict);
+        experiment_.config, hosts_, threads, out_, err_, view_, [&] { make_folder(), made = true; },
+        verdict);
   } catch (const std::exception& e) {
     if (made) write_end(folder, "failed", e.what());
     throw;
   }
   const bool told = status == 130 || status == 143 || status == 129;
+  if (told) hurry();
   if (status != 0) write_end(folder, told ? "stopped" : "failed", verdict);
   return status;
 }
@@ -131,9 +136,15 @@ void Training::write_end(const RunFolder& folder, const std::string& how, std::s
 int Training::no_result(const RunFolder& folder, const std::string& verdict) {
   const std::string reason =
       "no rank wrote the run's result" + (verdict.empty() ? "" : ": " + verdict);
-  fmt::print(stderr, "lockstep: {}\n", reason);
+  err_.say(fmt::format("lockstep: {}\n", reason));
   write_end(folder, "failed", reason);
   return 1;
+}
+
+void Training::hurry() {
+  constexpr double kSeconds = 1;  // for a reader of our last words, once we were told to stop
+  out_.hurry(kSeconds);
+  err_.hurry(kSeconds);
 }
 
 int Training::here(const RunFolder& folder) {
@@ -147,6 +158,7 @@ int Training::here(const RunFolder& folder) {
     run_ranks(options);
     return 0;
   } catch (const Stopped&) {
+    hurry();
     if (keeps_records()) write_end(folder, "stopped", "stopped by a signal");
     throw bench::Interrupted();
   } catch (const std::exception& e) {

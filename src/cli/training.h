@@ -33,10 +33,13 @@ class Training {
   // With where to go on from, if there is a checkpoint.
   void write_end(const RunFolder&, const std::string& how, std::string reason);
   void run_ranks(const WorkerOptions&) const;
+  // Who told us to stop does not wait long for those who read what we say.
+  void hurry();
 
   const HostFlags hosts_;
   std::optional<Start> start_;
   Experiment experiment_;
+  Output out_, err_;  // of this process
   TrainView view_;
   std::size_t parameters_ = 0;
 };

@@ -25,20 +25,21 @@ namespace {
 constexpr double kLookSeconds = 0.1;   // how often the coordinator's news is looked at
 constexpr double kTermSeconds = 2;     // from SIGTERM to SIGKILL
 constexpr double kDrainSeconds = 0.5;  // for output that a stray grandchild keeps open
+constexpr double kSaySeconds = 0.5;    // for a reader of our last words
 constexpr double kNever = 1e300;
-
-void say(const std::string& line) {
-  const std::string text = "lockstep: " + line + "\n";
-  (void)!write(STDERR_FILENO, text.data(), text.size());
-}
 
 }  // namespace
 
 class Launch::Parts {
  public:
   explicit Parts(const LaunchOptions& options)
-      : options_(options), place_{options.workers, ranks_per_host(), options.guests} {
+      : options_(options),
+        out_(options.out),
+        err_(options.err),
+        place_{options.workers, ranks_per_host(), options.guests} {
     check();
+    if (!out_) out_ = &own_out_.emplace(STDOUT_FILENO);
+    if (!err_) err_ = &own_err_.emplace(STDERR_FILENO);
     if (options.netns) hosts_.emplace(*options.netns);
     open_coordinator();
     if (options.before_start) options.before_start();
@@ -59,7 +60,8 @@ class Launch::Parts {
       for (auto& worker : workers_) look_at(*worker);
       if (!anyone([](const Worker& w) { return w.child.running(); })) {
         ended_at_ = std::min(ended_at_, wall_now());
-        if (wall_now() > ended_at_ + kDrainSeconds) break;
+        const bool waits_for_reader = out_->full() && told_to_stop_ == 0;
+        if (wall_now() > ended_at_ + kDrainSeconds && !waits_for_reader) break;
       }
       end_the_rest();
     }
@@ -76,6 +78,8 @@ class Launch::Parts {
   std::string address() const { return coordinator_->address().text(); }
 
  private:
+  void say(const std::string& line) { err_->say("lockstep: " + line + "\n"); }
+
   int ranks_per_host() const {
     return options_.netns ? options_.netns->ranks_per_host : options_.workers;
   }
@@ -123,7 +127,7 @@ class Launch::Parts {
       listener = [this, rank](std::string_view line) { options_.on_output(rank, line); };
     workers_.push_back(std::make_unique<Worker>(
         rank, hosts_ ? NetnsHosts::address_of(place.host) : host_name(),
-        options_.prefix_output ? fmt::format("[{}] ", rank) : "", std::move(listener),
+        options_.prefix_output ? fmt::format("[{}] ", rank) : "", std::move(listener), *out_, *err_,
         options_.command, environment_with(variables), key_fd_));
     if (hosts_) hosts_->admit(place.host, workers_.back()->child.pid());
   }
@@ -137,11 +141,14 @@ class Launch::Parts {
     std::vector<pollfd> all = {{signals_.fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& w : workers_) {
       if (w->child.running()) all.push_back({w->child.pid_fd(), POLLIN, 0});
-      if (w->out_open) all.push_back({w->child.out_fd(), POLLIN, 0});
+      if (w->out_open && may_print()) all.push_back({w->child.out_fd(), POLLIN, 0});
       if (w->err_open) all.push_back({w->child.err_fd(), POLLIN, 0});
     }
     poll(all.data(), all.size(), static_cast<int>(kLookSeconds * 1000));
   }
+
+  // What can't be printed yet stays in the worker's pipe.
+  bool may_print() const { return options_.on_output || !out_->full(); }
 
   void take_requests() {
     eventfd_t ignored;
@@ -150,13 +157,14 @@ class Launch::Parts {
     if (const int arrived = signals_.take()) signal = arrived;
     if (signal == 0) return;
     if (told_to_stop_ != 0) kill_at_ = 0;  // told again: now
-    if (told_to_stop_ == 0) kill_at_ = std::min(kill_at_, wall_now() + options_.grace_seconds);
+    if (told_to_stop_ == 0) kill_at_ = std::min(kill_at_, wall_now() + options_.stop_seconds);
     told_to_stop_ = signal;
     send_all(signal == SIGKILL ? SIGKILL : SIGTERM);
   }
 
   void look_at(Worker& worker) {
-    if (worker.out_open) worker.out_open = worker.out.read_from(worker.child.out_fd());
+    if (worker.out_open && may_print())
+      worker.out_open = worker.out.read_from(worker.child.out_fd());
     if (worker.err_open) worker.err_open = worker.err.read_from(worker.child.err_fd());
     if (!worker.child.running() || !worker.child.reap()) return;
     const int status = worker.child.wait_status();
@@ -212,10 +220,18 @@ class Launch::Parts {
       ends.push_back({worker->name(), worker->child.wait_status(), worker->stopped_by_us});
     verdict_ = judge(ends, coordinator_->members(), options_.goes_on, told_to_stop_);
     if (!verdict_.sentence.empty()) say(verdict_.sentence);
+    if (told_to_stop_ != 0)
+      for (auto* own : {&own_out_, &own_err_})
+        if (*own) (*own)->hurry(kSaySeconds);
+    err_->drain(kSaySeconds);
     return verdict_.status;
   }
 
   const LaunchOptions options_;
+  // Before the signals are blocked: what waits for a reader at the end can be interrupted.
+  std::optional<Output> own_out_, own_err_;
+  Output* out_;
+  Output* err_;
   const Placement place_;
   BlockedSignals signals_;  // before any thread starts
   std::optional<NetnsHosts> hosts_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cluster/netns.h"
+#include "cluster/output.h"
 
 namespace lockstep {
 
@@ -39,9 +40,15 @@ struct LaunchOptions {
   std::function<void()> before_start;
   // Gets each line of a worker's standard output, which is then not printed. Called in wait().
   std::function<void(int rank, std::string_view line)> on_output;
+  // Where the launcher and its workers say something: stdout and stderr of this process, by others'
+  // or, if there are none, by outputs of its own. They outlive the launch. Nobody waits for their
+  // readers but workers whose standard output is printed.
+  Output* out = nullptr;
+  Output* err = nullptr;
   // After a rank failed, the others have so long to end by themselves before SIGTERM, and then up
-  // to 2 s before SIGKILL. After stop(): so long from the signal to SIGKILL.
+  // to 2 s before SIGKILL. After stop(), or a signal to us, they have stop_seconds before SIGKILL.
   double grace_seconds = 5;
+  double stop_seconds = 5;
 };
 
 class Launch {

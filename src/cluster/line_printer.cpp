@@ -1,6 +1,5 @@
 #include "cluster/line_printer.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,16 +9,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;
-
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n > 0) bytes.remove_prefix(static_cast<std::size_t>(n));
-    pollfd writable{fd, POLLOUT, 0};
-    if (n < 0 && errno == EAGAIN) poll(&writable, 1, -1);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) return;  // nobody reads: nothing to be done
-  }
-}
 
 }  // namespace
 
@@ -60,7 +49,7 @@ void LinePrinter::print(std::string_view lines) {
       listener_(lines.substr(0, lines.find('\n')));
     return;
   }
-  // One write for all of them, so that lines of ours and of others don't mix.
+  // All of them at once, so that lines of ours and of others don't mix.
   std::string text;
   while (!lines.empty()) {
     const auto length = lines.find('\n') + 1;
@@ -68,7 +57,7 @@ void LinePrinter::print(std::string_view lines) {
     text += lines.substr(0, length);
     lines.remove_prefix(length);
   }
-  write_all(to_, text);
+  to_->pass_on(std::move(text));
 }
 
 }  // namespace lockstep

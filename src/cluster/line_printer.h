@@ -1,4 +1,4 @@
-// Passes a worker's output on, whole lines at a time: to a descriptor, each with its rank before
+// Passes a worker's output on, whole lines at a time: to our own output, each with its rank before
 // it, or to whoever listens.
 #pragma once
 
@@ -6,14 +6,16 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/output.h"
+
 namespace lockstep {
 
 class LinePrinter {
  public:
   using Listener = std::function<void(std::string_view line)>;
 
-  // Writes to descriptor `to`, which stays the caller's.
-  LinePrinter(int to, std::string prefix) : to_(to), prefix_(std::move(prefix)) {}
+  // `to` outlives this.
+  LinePrinter(Output& to, std::string prefix) : to_(&to), prefix_(std::move(prefix)) {}
   // Hands lines to the listener, without their ends.
   explicit LinePrinter(Listener listener) : listener_(std::move(listener)) {}
 
@@ -28,7 +30,7 @@ class LinePrinter {
  private:
   void print(std::string_view lines);
 
-  int to_ = -1;
+  Output* to_ = nullptr;
   std::string prefix_;
   Listener listener_;
   std::string rest_;

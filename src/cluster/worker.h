@@ -12,15 +12,15 @@
 namespace lockstep {
 
 struct Worker {
-  // `listener`: for its standard output, if anybody listens; else that is printed.
+  // `listener`: for its standard output, if anybody listens; else that is printed to `to_out`.
   Worker(int rank, std::string host, const std::string& prefix, LinePrinter::Listener listener,
-         const std::vector<std::string>& argv, const std::vector<std::string>& environment,
-         int key_fd)
+         Output& to_out, Output& to_err, const std::vector<std::string>& argv,
+         const std::vector<std::string>& environment, int key_fd)
       : rank(rank),
         host(std::move(host)),
         child(argv, environment, key_fd),
-        out(listener ? LinePrinter(std::move(listener)) : LinePrinter(STDOUT_FILENO, prefix)),
-        err(STDERR_FILENO, prefix) {}
+        out(listener ? LinePrinter(std::move(listener)) : LinePrinter(to_out, prefix)),
+        err(to_err, prefix) {}
 
   int rank;
   std::string host;

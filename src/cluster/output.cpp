@@ -1,0 +1,153 @@
+#include "cluster/output.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostWaiting = 1 << 20;
+// A pipe that poll() calls writable takes so much at once (PIPE_BUF), also if it is blocking.
+constexpr std::size_t kAtOnce = 4096;
+constexpr int kLookMs = 100;           // how often a thread that waits for a reader looks up
+constexpr double kForever = 3e8;       // some ten years
+constexpr double kLetGoSeconds = 0.5;  // for a thread whose work is over
+
+Clock::duration of(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+struct Output::Queue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::string> waiting;  // the first of them is being written
+  std::size_t bytes = 0;            // of those
+  std::size_t left_out = 0;
+  bool gone = false;    // nobody reads any more
+  bool closed = false;  // nobody writes any more
+  bool ended = false;   // the thread has
+
+  void add(std::string text) {  // REQUIRES: the lock
+    if (gone || closed || text.empty()) return;
+    bytes += text.size();
+    waiting.push_back(std::move(text));
+    changed.notify_all();
+  }
+
+  // False: give up.
+  bool write_all(int descriptor, const std::string& text) {
+    std::size_t done = 0;
+    while (done < text.size()) {
+      pollfd writable{descriptor, POLLOUT, 0};
+      const int ready = poll(&writable, 1, kLookMs);
+      {
+        const std::lock_guard lock(mutex);
+        if (closed) return false;
+      }
+      if (ready <= 0) continue;
+      const ssize_t n =
+          ::write(descriptor, text.data() + done, std::min(kAtOnce, text.size() - done));
+      if (n > 0) done += static_cast<std::size_t>(n);
+      if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
+    }
+    return true;
+  }
+
+  void run(int descriptor) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return closed || !waiting.empty(); });
+      if (closed) break;
+      const std::string text = std::move(waiting.front());
+      lock.unlock();
+      const bool written = write_all(descriptor, text);
+      lock.lock();
+      bytes -= text.size();
+      waiting.pop_front();
+      if (!written) {
+        gone = true;
+        waiting.clear();
+        bytes = 0;
+      }
+      changed.notify_all();
+    }
+    ended = true;
+    changed.notify_all();
+  }
+};
+
+Output::Output(int descriptor)
+    : descriptor_(descriptor), queue_(std::make_shared<Queue>()), patience_s_(kForever) {
+  // Signals are for other threads; and who writes to a pipe that nobody reads is told so by errno.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([queue = queue_, descriptor] { queue->run(descriptor); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Output::~Output() {
+  drain(patience_s_);
+  bool ended = false;
+  {
+    std::unique_lock lock(queue_->mutex);
+    queue_->closed = true;
+    queue_->changed.notify_all();
+    ended = queue_->changed.wait_for(lock, of(kLetGoSeconds), [&] { return queue_->ended; });
+  }
+  if (ended)
+    thread_.join();
+  else
+    thread_.detach();
+}
+
+void Output::say(std::string text) {
+  const std::lock_guard lock(queue_->mutex);
+  queue_->add(std::move(text));
+}
+
+void Output::mention(std::string text) {
+  const std::lock_guard lock(queue_->mutex);
+  if (queue_->waiting.empty()) queue_->add(std::move(text));
+}
+
+void Output::pass_on(std::string text) {
+  const std::lock_guard lock(queue_->mutex);
+  if (queue_->bytes > kMostWaiting) {
+    ++queue_->left_out;
+    return;
+  }
+  if (queue_->left_out > 0)
+    queue_->add(fmt::format("({} pieces of output left out: nobody read them in time)\n",
+                            std::exchange(queue_->left_out, 0)));
+  queue_->add(std::move(text));
+}
+
+bool Output::full() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->bytes > kMostWaiting;
+}
+
+void Output::drain(double seconds) {
+  std::unique_lock lock(queue_->mutex);
+  queue_->changed.wait_for(lock, of(seconds),
+                           [&] { return queue_->gone || queue_->waiting.empty(); });
+}
+
+void Output::hurry(double seconds) { patience_s_ = seconds; }
+
+}  // namespace lockstep
