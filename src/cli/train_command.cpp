@@ -1,7 +1,9 @@
 #include "cli/train_command.h"
 
+#include <csignal>
 #include <filesystem>
 
+#include "cli/interrupt.h"
 #include "cli/train_view.h"
 #include "cli/train_worlds.h"
 #include "cli/training.h"
@@ -58,10 +60,15 @@ TrainCommand::TrainCommand(CLI::App& application)
   command_->footer(kExamples);
 }
 
-TrainConfig TrainCommand::configured(const std::optional<Start>& start) const {
+TrainConfig TrainCommand::configured(const std::optional<Start>& start,
+                                     std::vector<std::string>* notices) const {
   const bool resumes = !flags_.resume().empty();
   TrainConfig base;
-  if (resumes) base = config_of_checkpoint(flags_.resume());
+  if (resumes) {
+    Resumable found = run_to_resume(flags_.resume());
+    base = std::move(found.config);
+    if (notices) *notices = std::move(found.notices);
+  }
   TrainConfig config = flags_.over(base);
   config.cache = cache_folder();
   config.resume = base.resume;
@@ -99,10 +106,11 @@ int TrainCommand::run() const {
   if (!start && !flags_.hosts().join.empty())
     throw UsageError(
         "--join joins ranks that another launcher started: set RANK and WORLD_SIZE for each");
-  TrainConfig config = configured(start);
+  std::vector<std::string> notices;
+  TrainConfig config = configured(start, &notices);
   if (start && config.transport != "auto") start->transport = config.transport;
   Training training(std::move(config), flags_, start);
-  training.announce();
+  training.announce(notices);
   if (!flags_.dry_run()) return training.run(flags_.json());
   fmt::print("{}\n", training.plan().dump(1));
   return 0;
@@ -123,10 +131,19 @@ int TrainWorkerCommand::run() const {
   WorkerOptions options;
   options.watcher = &watcher;
   options.folder = &folder;
-  train_as_rank(*start, experiment, options,
-                [&](const WorkerOutcome& outcome, const RunFolder& kept) {
-                  keep(experiment.config, outcome, kept);
-                });
+  std::optional<Interrupt> interrupt;
+  if (stops_with_checkpoint(experiment.config)) {
+    interrupt.emplace();
+    options.stopped = [&] { return interrupt->requested(); };
+  }
+  try {
+    train_as_rank(*start, experiment, options,
+                  [&](const WorkerOutcome& outcome, const RunFolder& kept) {
+                    keep(experiment.config, outcome, kept);
+                  });
+  } catch (const Stopped&) {
+    return 128 + SIGTERM;  // the launcher, which told us to, has its own words for it
+  }
   return 0;
 }
 

@@ -18,7 +18,9 @@ class TrainCommand {
 
   // Checked, with everything filled in that follows from other flags and from the launcher.
   // UsageError.
-  TrainConfig configured(const std::optional<Start>&) const;
+  // `notices`: gets what is to be said of it, if anybody is to hear it.
+  TrainConfig configured(const std::optional<Start>&,
+                         std::vector<std::string>* notices = nullptr) const;
 
  private:
   CLI::App* command_;

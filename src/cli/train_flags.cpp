@@ -133,6 +133,7 @@ void TrainFlags::add_safety_and_output(CLI::App& command) {
       "Check every step that the average really happened");
   add(command, "--checkpoint-every", "checkpoint_every", flags_.checkpoint_every,
       "Steps between checkpoints; 0: none");
+  add(command, "--keep", "keep", flags_.keep, "Checkpoints that stay, the newest; 0: all");
   add(command, "--resume", "resume", flags_.resume,
       "Go on from a run's newest checkpoint, with its settings");
   add(command, "--fault", "faults", flags_.faults,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "cli/core_binding.h"
@@ -51,12 +52,37 @@ WorkerOutcome or_lost(WorkerOutcome outcome) {
   return outcome;
 }
 
+// Where ranks that share this process stop: after as many steps as the one that is furthest has
+// begun, which none of them has passed.
+class StopPoint {
+ public:
+  bool reached(std::uint64_t taken, bool told) {
+    const std::lock_guard lock(mutex_);
+    if (told && !at_) at_ = std::max(begun_, taken);
+    if (at_ && taken >= *at_) return true;
+    begun_ = std::max(begun_, taken + 1);
+    return false;
+  }
+  std::function<bool(std::uint64_t)> asked_with(const std::function<bool()>& stopped) {
+    return [this, stopped](std::uint64_t taken) { return reached(taken, stopped && stopped()); };
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t begun_ = 0;
+  std::optional<std::uint64_t> at_;
+};
+
 // For ranks that share this process. `call_s`: what a call to a coordinator would take.
 std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks_in(TaskBook& book, double call_s) {
   return [&book, call_s](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, call_s); };
 }
 
+constexpr double kStopSeconds = 60;  // to take a step to its end and write a checkpoint
+
 }  // namespace
+
+bool stops_with_checkpoint(const TrainConfig& config) { return config.checkpoint_every > 0; }
 
 void set_up_process(const Experiment& experiment, int rank, int ranks) {
   keep_freed_memory();
@@ -72,6 +98,8 @@ WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions option
   WorkerOutcome outcome{{}, {}, false};
   TaskBook tasks(experiment.config.ranks());
   options.tasks = tasks_in(tasks, 2 * experiment.simulation->cluster.latency_s);
+  StopPoint stop;
+  options.stopped_after = stop.asked_with(options.stopped);
   run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
     const Sleep sleep = [&](double seconds) { rank.clock.charge(seconds); };
     train_unless_killed(rank, experiment, options, sleep, outcome);
@@ -85,6 +113,8 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
   options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
   TaskBook tasks(experiment.config.ranks());
   options.tasks = tasks_in(tasks, 0);
+  StopPoint stop;
+  options.stopped_after = stop.asked_with(options.stopped);
   WorkerOutcome outcome{{}, {}, false};
   FabricOptions fabric;
   fabric.seed = experiment.config.seed;
@@ -115,6 +145,12 @@ WorkerOutcome train_as_rank(
     if (outcome.leads) keep(outcome, folder);
     job.leave();
     return outcome;
+  } catch (const Stopped& e) {
+    if (stops_with_checkpoint(experiment.config))
+      job.leave();  // all stop, after the same step
+    else
+      job.fail(e);
+    throw;
   } catch (const AuditError& e) {
     job.fail(e, true);
     throw;
@@ -139,6 +175,7 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
   options.before_start = make_folder;
   options.out = &out;
   options.err = &err;
+  if (stops_with_checkpoint(config)) options.stop_seconds = kStopSeconds;
   if (!hosts.iface.empty()) options.environment.emplace_back("LOCKSTEP_IFACE", hosts.iface);
   if (cluster_kind(config.cluster) == "netns") {
     options.netns = netns_from(config.cluster);

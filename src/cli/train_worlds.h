@@ -25,6 +25,9 @@ WorkerOutcome train_as_rank(
 int train_launched(const TrainConfig&, const HostFlags&, int threads, Output& out, Output& err,
                    Watcher&, const std::function<void()>& make_folder, std::string& verdict);
 
+// Do ranks that are told to stop first take the same number of steps and write a checkpoint?
+bool stops_with_checkpoint(const TrainConfig&);
+
 // How long a step takes on this machine, alone. For simulations that don't say.
 double measured_step_s(const Experiment&);
 

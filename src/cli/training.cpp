@@ -41,11 +41,6 @@ Json facts_of(const Experiment& experiment, std::size_t parameters) {
   return facts;
 }
 
-Json summary_of(const Json& run) {
-  if (run["result"].is_object()) return run["result"];
-  return {{"schema_version", 1}, {"status", run["status"]}, {"reason", run.value("reason", "")}};
-}
-
 }  // namespace
 
 void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFolder& folder) {
@@ -68,7 +63,8 @@ Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<St
                                      : parameter_count(*network_for(experiment_));
 }
 
-void Training::announce() {
+void Training::announce(const std::vector<std::string>& notices) {
+  for (const std::string& notice : notices) view_.notice(notice);
   for (const std::string& notice : experiment_.notices()) view_.notice(notice);
   if (experiment_.simulation && experiment_.simulation->measured) measure_step();
 }
@@ -85,9 +81,10 @@ int Training::run(bool json) {
   int status = processes ? launch(folder, verdict) : here(folder);
   if (!keeps_records()) return status;
   if (status == 0 && !folder.read()["result"].is_object()) status = no_result(folder, verdict);
-  const Json run = folder.read();
-  if (status == 0) view_.summary(run["result"], folder.path());
-  if (json) out_.say(summary_of(run).dump() + "\n");
+  // Of a run that failed run.json may tell how it had ended before.
+  const Json result = status == 0 ? folder.read()["result"] : failure_;
+  if (status == 0) view_.summary(result, folder.path());
+  if (json) out_.say(result.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   return status;
 }
 
@@ -101,7 +98,8 @@ void Training::measure_step() {
 // Of several processes that another launcher started, one does.
 bool Training::keeps_records() const { return !start_ || start_->rank == 0; }
 
-void Training::make_folder() const {
+void Training::make_folder() {
+  owner_.emplace(experiment_.config.out);
   RunFolder::create(experiment_.config, facts_of(experiment_, parameters_));
 }
 
@@ -127,8 +125,9 @@ void Training::write_end(const RunFolder& folder, const std::string& how, std::s
   const std::string newest = newest_checkpoint(folder.path());
   if (!newest.empty()) {
     reason += fmt::format("; the newest checkpoint is {}", newest);
-    view_.notice(fmt::format("go on with: lockstep train --resume {}", newest));
+    view_.notice(fmt::format("go on with: lockstep train --resume {}", folder.path()));
   }
+  failure_ = {{"schema_version", 1}, {"status", how}, {"reason", reason}};
   folder.write_failure(how, reason);
 }
 

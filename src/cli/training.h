@@ -16,8 +16,8 @@ class Training {
   // opened.
   Training(TrainConfig, const TrainFlags&, std::optional<Start> start);
 
-  // Says what is to be known before it starts.
-  void announce();
+  // Says what is to be known before it starts, `notices` among it.
+  void announce(const std::vector<std::string>& notices);
   // What would run.
   nlohmann::ordered_json plan() const;
   // The exit status.
@@ -26,7 +26,7 @@ class Training {
  private:
   void measure_step();
   bool keeps_records() const;
-  void make_folder() const;
+  void make_folder();
   int launch(const RunFolder&, std::string& verdict);
   int here(const RunFolder&);
   int no_result(const RunFolder&, const std::string& verdict);
@@ -42,6 +42,8 @@ class Training {
   Output out_, err_;  // of this process
   TrainView view_;
   std::size_t parameters_ = 0;
+  std::optional<RunOwner> owner_;
+  nlohmann::ordered_json failure_;  // in place of a result
 };
 
 // What came of a run, to its folder and to the profile that it was asked for. The result comes

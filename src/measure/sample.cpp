@@ -107,9 +107,15 @@ void SampleFile::add(const Sample& s) {
 }
 
 void SampleFile::flush() {
+  const off_t before = lseek(fd_, 0, SEEK_END);
   for (std::size_t done = 0; done < kept_.size();) {
     const ssize_t n = write(fd_, kept_.data() + done, kept_.size() - done);
-    if (n < 0 && errno != EINTR) throw_errno("can't write " + path_);
+    if (n < 0 && errno != EINTR) {
+      const int error = errno;
+      (void)!ftruncate(fd_, before);  // half a line is of no use
+      errno = error;
+      throw_errno("can't write " + path_);
+    }
     if (n > 0) done += static_cast<std::size_t>(n);
   }
   kept_.clear();

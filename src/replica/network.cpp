@@ -1,5 +1,10 @@
 #include "replica/network.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <unordered_set>
 
@@ -37,6 +42,25 @@ class NativeNetwork final : public Network {
   Forward forward_;
 };
 
+void flush(const std::string& path, int flags) {
+  const int file = open(path.c_str(), flags | O_CLOEXEC);
+  const bool flushed = file >= 0 && (fsync(file) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (file >= 0) close(file);
+  errno = error;
+  if (!flushed) throw_errno("can't flush " + path);
+}
+
+// LibTorch only says that writing failed: the kernel says why, if one tries to write more.
+std::string why_not_writable(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  std::string why;
+  const std::vector<char> more(1 << 16);
+  if (file < 0 || write(file, more.data(), more.size()) < 0) why = std::strerror(errno);
+  if (file >= 0) close(file);
+  return why;
+}
+
 std::vector<NamedTensor> each_once(std::vector<NamedTensor> tensors) {
   std::unordered_set<const c10::TensorImpl*> seen;
   std::erase_if(tensors, [&](const NamedTensor& t) {
@@ -68,8 +92,18 @@ void Network::save(const std::string& path) const {
     throw UsageError(fmt::format(
         "'{}' is the network that was given: save the trained copy under another name", path));
   const std::string partial = path + ".partial";
-  write(partial);
+  try {
+    write(partial);
+    flush(partial, O_RDONLY);
+  } catch (const c10::Error& e) {
+    const std::string why = why_not_writable(partial);
+    std::filesystem::remove(partial, absent);
+    throw InternalError(
+        fmt::format("can't write {}: {}", path, why.empty() ? e.what_without_backtrace() : why));
+  }
   std::filesystem::rename(partial, path);
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  flush(folder.string(), O_RDONLY | O_DIRECTORY);
 }
 
 std::size_t parameter_count(std::span<const NamedTensor> parameters) {

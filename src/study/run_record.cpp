@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "train/files.h"
+#include "train/run_folder.h"
 
 namespace lockstep::study {
 namespace {
@@ -74,6 +75,11 @@ RunRecord read_run(const std::string& folder) {
   if (!run.is_object()) return record;
   record.status = text_at(run, "status");
   record.reason = text_at(run, "reason");
+  if (record.status == "running" && text_at(run, "kind") == "lockstep run")
+    if (const std::string gone = owner_is_gone(folder); !gone.empty()) {
+      record.status = "failed";
+      record.reason = gone;
+    }
   record.config = member(run, "config");
   record.machine = member(run, "machine");
   record.facts = member(run, "facts");

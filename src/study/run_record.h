@@ -8,7 +8,7 @@
 namespace lockstep::study {
 
 struct RunRecord {
-  std::string status = "waiting", reason;  // of run.json; "running" is a run that was cut off
+  std::string status = "waiting", reason;                 // of run.json; "failed" if cut off
   nlohmann::ordered_json config, machine, facts, result;  // null: not there
   // A line for each score: epoch, step, seconds, bytes, score, loss, train_loss,
   // consensus_distance.

@@ -17,29 +17,57 @@ std::uint64_t next_meeting(const Session& session, std::uint64_t first) {
                                       : session.experiment.steps;
 }
 
+// From one meeting to the next.
+class Leg {
+ public:
+  Leg(Session& session, Snapshots& snapshots) : session_(session), snapshots_(snapshots) {}
+
+  // This rank's steps from `first` up to `end`, or until the run is over or told to stop; all have
+  // met again when it returns, with how many steps this rank has taken in all (a server: `first`).
+  std::uint64_t go(std::uint64_t first, std::uint64_t end, bool to_the_end) {
+    const bool works = session_.crew().works();
+    if (works)
+      session_.strategy().go();
+    else
+      session_.serve(first, end);
+    std::uint64_t taken = first;
+    const auto goes_on = [&] {
+      return to_the_end || !(session_.is_over(taken) || session_.is_to_rest());
+    };
+    while (works && taken < end && goes_on()) {
+      session_.take(taken);
+      snapshots_.stepped(++taken);
+    }
+    if (works) session_.strategy().rest(session_.replica());
+    session_.meet_the_living();
+    return taken;
+  }
+
+ private:
+  Session& session_;
+  Snapshots& snapshots_;
+};
+
 }  // namespace
 
 WorkerOutcome run_apart(Session& session) {
   Snapshots snapshots(session);
+  Leg leg(session, snapshots);
   const bool works = session.crew().works();
   std::uint64_t step = session.start();
   bool over = false;
   // Once at least: what the run has come to is asked of servers when all rest.
   do {
-    const std::uint64_t end = next_meeting(session, step);
-    if (works)
-      session.strategy().go();
-    else
-      session.serve(step, end);
-    std::uint64_t taken = step;
-    for (; works && taken < end && !session.is_over(taken); ++taken) {
-      session.check_stopped();
-      session.take(taken);
-      snapshots.stepped(taken + 1);
+    std::uint64_t end = next_meeting(session, step);
+    const std::uint64_t taken = leg.go(step, end, false);
+    const std::optional<std::uint64_t> stops_at = session.stops_at(taken);
+    if (stops_at) {
+      // A checkpoint is of as many steps on every rank, so who is behind makes up for it first.
+      end = *stops_at;
+      leg.go(works ? taken : step, end, true);
     }
-    if (works) session.strategy().rest(session.replica());
-    session.meet_the_living();
-    over = session.meets_at_the_end(taken, end);
+    if (!works) session.served(step, end);
+    over = stops_at ? end == session.experiment.steps : session.meets_at_the_end(taken, end);
     // Before the scores, which may take long.
     if (works && over && !session.experiment.hollow()) session.write(snapshots.last_model());
     if (works) snapshots.score_kept();
@@ -47,11 +75,13 @@ WorkerOutcome run_apart(Session& session) {
     // Half of a run can't be resumed: who is lost has no part in the checkpoint, and where workers
     // have ended apart there is no step that all have taken.
     const bool all_have_taken_it = !over || !session.experiment.has_open_end();
-    if (end > step && all_have_taken_it && session.checkpoint_due(end) && session.lost().empty()) {
+    if (end > step && all_have_taken_it && (stops_at || session.checkpoint_due(end)) &&
+        session.lost().empty()) {
       session.together();
       session.save(end);
     }
     step = end;
+    if (stops_at && !over) throw Stopped("the run was stopped");
   } while (!over);
   session.together();
   return session.finish();

@@ -154,6 +154,16 @@ void check_rounds(const TrainConfig& config) {
          "there are no numbers to write to files; use exchange=messages");
 }
 
+// Every setting goes through JSON, which is UTF-8. The run's folder alone need not come back.
+void check_text(const TrainConfig& config) {
+  const auto settings = to_json(config);
+  for (const auto& [setting, value] : settings.items()) try {
+      if (setting != "out") (void)value.dump();
+    } catch (const nlohmann::json::exception&) {
+      throw UsageError(fmt::format("{} is not UTF-8: give a name without other bytes", setting));
+    }
+}
+
 }  // namespace
 
 void complete(TrainConfig& config) {
@@ -172,6 +182,7 @@ void complete_records(TrainConfig& config) {
 }
 
 void check(const TrainConfig& config) {
+  check_text(config);
   check_servers(config);
   check_ranks(config);
   check_strategy(config.strategy, config.workers, config.servers, config.servers_within_workers());

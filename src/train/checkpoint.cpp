@@ -1,8 +1,11 @@
 #include "train/checkpoint.h"
 
+#include <charconv>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
 
-#include "collectives/barrier.h"
 #include "core/error.h"
 #include "train/files.h"
 #include "train/gather.h"
@@ -14,66 +17,136 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "lockstep checkpoint";
 constexpr int kSchema = 1;
 constexpr const char* kManifest = "manifest.json";
-constexpr Tag kMeet{Purpose::checkpoint, 1};
+constexpr const char* kPartial = ".partial";
 
 std::string file_of(int rank, const std::string& name) {
   return fmt::format("rank-{}.{}", rank, name);
 }
 
-// step-N of the largest N that is whole.
-fs::path newest_in(const fs::path& run) {
-  fs::path newest;
-  std::uint64_t most = 0;
-  if (fs::is_directory(run / "checkpoints"))
-    for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
-      const std::string name = entry.path().filename();
-      if (!name.starts_with("step-") || !fs::exists(entry.path() / kManifest)) continue;
-      const std::uint64_t step = std::strtoull(name.c_str() + 5, nullptr, 10);
-      if (newest.empty() || step > most) {
-        newest = entry.path();
-        most = step;
-      }
-    }
-  return newest;
+void check(const std::string& path, const FileSum& found, const nlohmann::json& expected) {
+  if (found.bytes != expected.at("bytes").get<std::uint64_t>())
+    throw UsageError(fmt::format("{} is cut: it has {} bytes, the manifest says {}", path,
+                                 found.bytes, expected.at("bytes").dump()));
+  if (found.sha256 != expected.at("sha256").get<std::string>())
+    throw UsageError(fmt::format("{} is damaged: its SHA-256 is not the manifest's", path));
+}
+
+// N of step-N, and of nothing else.
+std::optional<std::uint64_t> step_in(const std::string& name) {
+  constexpr std::string_view kStart = "step-";
+  std::uint64_t step = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kStart)) return {};
+  const auto [last, error] = std::from_chars(name.data() + kStart.size(), end, step);
+  return error == std::errc() && last == end ? std::optional(step) : std::nullopt;
+}
+
+// Those with a name and a manifest, by step.
+std::map<std::uint64_t, fs::path> checkpoints_in(const fs::path& folder) {
+  std::map<std::uint64_t, fs::path> all;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (const auto step = step_in(entry.path().filename()))
+        if (fs::exists(entry.path() / kManifest)) all[*step] = entry.path();
+  return all;
+}
+
+fs::path folder_of_all(const fs::path& run) { return run / "checkpoints"; }
+
+// What a crash left half-written goes, and all but the newest so many up to `newest`.
+void remove_old(const fs::path& newest, std::uint64_t keep) {
+  for (const auto& entry : fs::directory_iterator(newest.parent_path())) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step-") && name.ends_with(kPartial)) fs::remove_all(entry.path());
+  }
+  const auto latest = step_in(newest.filename());
+  if (keep == 0 || !latest) return;
+  auto all = checkpoints_in(newest.parent_path());
+  all.erase(all.upper_bound(*latest), all.end());  // left by a run that went further
+  while (all.size() > keep) {
+    // First its name, so that half of it is never taken for a checkpoint.
+    const std::string partial = all.begin()->second.string() + kPartial;
+    fs::rename(all.begin()->second, partial);
+    fs::remove_all(partial);
+    all.erase(all.begin());
+  }
+}
+
+// What `write` failed of, or "".
+std::string failure_of(const std::function<void()>& write) try {
+  write();
+  return "";
+} catch (const std::exception& e) {
+  return e.what();
 }
 
 }  // namespace
 
-void save_checkpoint(Transport& peers, const std::string& first_folder,
-                     const nlohmann::ordered_json& about, const std::vector<Blob>& mine) {
-  const std::string folder = text_of_first(peers, first_folder);
-  const std::string partial = folder + ".partial";
-  if (peers.rank() == 0) {
-    fs::remove_all(partial);
-    fs::create_directories(partial);
-  }
-  barrier(peers, kMeet);
+std::string save_checkpoint(Transport& peers, const std::string& first_folder,
+                            const nlohmann::ordered_json& about, const std::vector<Blob>& mine,
+                            std::uint64_t keep) {
+  const bool leads = peers.rank() == 0;
+  const std::string folder = text_of_first(peers, first_folder), partial = folder + kPartial;
+  std::string failure;
+  if (leads)
+    failure = failure_of([&] {
+      fs::remove_all(partial);
+      fs::create_directories(partial);
+    });
+  failure = text_of_first(peers, failure);
+  if (!failure.empty()) return failure;
   auto files = nlohmann::ordered_json::object();
-  for (const Blob& blob : mine) {
-    const std::string name = file_of(peers.rank(), blob.name);
-    write_whole(partial + "/" + name, blob.bytes);
-    files[name] = {{"bytes", blob.bytes.size}, {"sha256", checksum(blob.bytes)}};
+  failure = failure_of([&] {
+    for (const Blob& blob : mine) {
+      const std::string name = file_of(peers.rank(), blob.name);
+      write_whole(partial + "/" + name, blob.bytes);
+      files[name] = {{"bytes", blob.bytes.size}, {"sha256", checksum(blob.bytes)}};
+    }
+  });
+  const auto failures = gather_texts(peers, failure), all = gather_texts(peers, files.dump());
+  if (leads) {
+    for (const std::string& theirs : failures)
+      if (failure.empty()) failure = theirs;
+    if (failure.empty())
+      failure = failure_of([&] {
+        for (const std::string& theirs : all) files.update(nlohmann::ordered_json::parse(theirs));
+        const nlohmann::ordered_json manifest = {
+            {"kind", kKind}, {"schema_version", kSchema}, {"about", about}, {"files", files}};
+        write_whole(partial + "/" + kManifest,
+                    manifest.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        move_into_place(partial, folder);
+        remove_old(folder, keep);
+      });
+    std::error_code ignored;
+    if (!failure.empty()) fs::remove_all(partial, ignored);
   }
-  const auto all = gather_texts(peers, files.dump());
-  if (peers.rank() == 0) {
-    for (const std::string& theirs : all) files.update(nlohmann::ordered_json::parse(theirs));
-    const nlohmann::ordered_json manifest = {
-        {"kind", kKind}, {"schema_version", kSchema}, {"about", about}, {"files", files}};
-    write_whole(partial + "/" + kManifest, manifest.dump(1));
-    move_into_place(partial, folder);
-  }
-  barrier(peers, kMeet);
+  return text_of_first(peers, failure);
 }
 
 Checkpoint::Checkpoint(const std::string& path) {
-  fs::path folder = path;
-  if (!fs::exists(folder / kManifest)) folder = newest_in(path);
-  if (folder.empty())
+  if (fs::exists(fs::path(path) / kManifest)) {
+    open(path);
+    return;
+  }
+  const auto all = checkpoints_in(folder_of_all(path));
+  for (auto newest = all.rbegin(); newest != all.rend(); ++newest) try {
+      open(newest->second.string());
+      verify();
+      return;
+    } catch (const UsageError& e) {
+      passed_over_.push_back(e.what());
+    }
+  if (passed_over_.empty())
     throw UsageError(
         fmt::format("there is no checkpoint in {}: give a run's folder that has "
                     "checkpoints/step-N, or one of those",
                     path));
-  folder_ = folder.string();
+  throw UsageError(
+      fmt::format("no checkpoint in {} is whole; of the newest, {}", path, passed_over_[0]));
+}
+
+void Checkpoint::open(const std::string& folder) {
+  folder_ = folder;
   const std::string name = folder_ + "/" + kManifest;
   try {
     const auto manifest = nlohmann::json::parse(read_whole(name));
@@ -84,9 +157,19 @@ Checkpoint::Checkpoint(const std::string& path) {
                                    manifest.at("schema_version").dump(), kSchema));
     about_ = manifest.at("about");
     files_ = manifest.at("files");
+    bool fits = about_.at("step").is_number_unsigned() && files_.is_object();
+    for (const auto& [file, sum] : files_.items())
+      fits = fits && file.find('/') == file.npos && sum.at("bytes").is_number_unsigned() &&
+             sum.at("sha256").is_string();
+    if (fits) return;
   } catch (const nlohmann::json::exception&) {
-    throw UsageError(fmt::format("{} is damaged: it is not a checkpoint's manifest", name));
   }
+  throw UsageError(fmt::format("{} is damaged: it is not a checkpoint's manifest", name));
+}
+
+void Checkpoint::verify() const {
+  for (const auto& [file, expected] : files_.items())
+    check(folder_ + "/" + file, checksum_of_file(folder_ + "/" + file), expected);
 }
 
 bool Checkpoint::has(int rank, const std::string& name) const {
@@ -98,12 +181,7 @@ std::string Checkpoint::read(int rank, const std::string& name) const {
   if (!files_.contains(file))
     throw UsageError(fmt::format("the checkpoint {} has no {}", folder_, file));
   std::string bytes = read_whole(path);
-  const auto& expected = files_.at(file);
-  if (bytes.size() != expected.at("bytes"))
-    throw UsageError(fmt::format("{} is cut: it has {} bytes, the manifest says {}", path,
-                                 bytes.size(), expected.at("bytes").dump()));
-  if (checksum({bytes.data(), bytes.size()}) != expected.at("sha256"))
-    throw UsageError(fmt::format("{} is damaged: its SHA-256 is not the manifest's", path));
+  check(path, {bytes.size(), checksum({bytes.data(), bytes.size()})}, files_.at(file));
   return bytes;
 }
 
@@ -116,6 +194,9 @@ void Checkpoint::read(int rank, const std::string& name, Bytes into) const {
   copy(into, {bytes.data(), bytes.size()});
 }
 
-std::string newest_checkpoint(const std::string& run) { return newest_in(run).string(); }
+std::string newest_checkpoint(const std::string& run) {
+  const auto all = checkpoints_in(folder_of_all(run));
+  return all.empty() ? "" : all.rbegin()->second.string();
+}
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 // Checkpoints: a folder with one file per tensor and rank, and manifest.json, which names them all
-// with length and SHA-256. Written beside, then renamed: what has its name is whole.
+// with length and SHA-256. Written beside, then renamed: what is called step-N was whole when it
+// got that name.
 //
 // All ranks write to the same folder, so on several hosts it must be a shared one.
 #pragma once
@@ -19,31 +20,43 @@ struct Blob {
   ConstBytes bytes;
 };
 
-// Collective over all ranks. `folder` and `about` (what the checkpoint is of) are rank 0's.
-// Replaces a checkpoint of that name.
-void save_checkpoint(Transport&, const std::string& folder, const nlohmann::ordered_json& about,
-                     const std::vector<Blob>& mine);
+// Collective over all ranks. `folder`, called step-N, `about` (what the checkpoint is of, with
+// `step`) and `keep` are rank 0's. Replaces a checkpoint of that name. Of those beside it with a
+// smaller N, the newest keep - 1 stay; 0: all. Returns "" or, on all ranks, the first reason why it
+// can't be written: then nothing is left of it, and those that were there still are.
+std::string save_checkpoint(Transport&, const std::string& folder,
+                            const nlohmann::ordered_json& about, const std::vector<Blob>& mine,
+                            std::uint64_t keep = 0);
 
-// The newest checkpoint of a run's folder; empty if it has none.
+// The newest checkpoint of a run's folder, not looked into; empty if it has none.
 std::string newest_checkpoint(const std::string& run);
 
 // An existing one. Everything read from it is compared with the manifest first; a file that is
 // missing, cut, altered or of another kind is a UsageError that names it.
 class Checkpoint {
  public:
-  // `path`: a checkpoint's folder, or a run's, whose newest one is taken.
+  // `path`: a checkpoint's folder; or a run's, of which the newest is taken that passes verify().
   explicit Checkpoint(const std::string& path);
+
+  // Reads all files of all ranks and compares them with the manifest.
+  void verify() const;
+  // Newer ones that were damaged, a sentence each.
+  const std::vector<std::string>& passed_over() const { return passed_over_; }
 
   const std::string& folder() const { return folder_; }
   const nlohmann::json& about() const { return about_; }
+  std::uint64_t step() const { return about_.at("step"); }
   bool has(int rank, const std::string& name) const;
   std::string read(int rank, const std::string& name) const;
   // REQUIRES nothing of its length: UsageError if it is not that of `into`.
   void read(int rank, const std::string& name, Bytes into) const;
 
  private:
+  void open(const std::string& folder);
+
   std::string folder_;
   nlohmann::json about_, files_;
+  std::vector<std::string> passed_over_;
 };
 
 }  // namespace lockstep

@@ -43,6 +43,7 @@ void each_field(Config& c, const Visit& visit) {
   visit("evaluate_every", c.evaluate_every);
   visit("audit", c.audit);
   visit("checkpoint_every", c.checkpoint_every);
+  visit("keep", c.keep);
   visit("resume", c.resume);
   visit("faults", c.faults);
   visit("shape", c.shape);

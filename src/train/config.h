@@ -45,6 +45,7 @@ struct TrainConfig {
   // Safety and output.
   bool audit = false;
   std::uint64_t checkpoint_every = 0;  // steps; 0: never
+  std::uint64_t keep = 2;              // so many of them, the newest; 0: all
   std::string resume;                  // a run's folder, or a checkpoint's
   std::vector<std::string> faults;
   std::string shape;

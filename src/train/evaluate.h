@@ -37,9 +37,9 @@ void prove_mean(Transport& workers, std::string_view what, std::span<const float
 void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
               std::span<const float> own, Score&);
 
-// Writes that model, unless `path` is empty. Returns the SHA-256 of its weights, by which two runs
-// can be seen to have ended with the same bits. `audit`: AuditError if the network that was written
-// is not the model.
+// Writes that model, unless `path` is empty; it is whole and on disk when this returns. Returns the
+// SHA-256 of its weights, by which two runs can be seen to have ended with the same bits. `audit`:
+// AuditError if the network that was written is not the model.
 std::string save_model(Learner&, const Model&, const std::string& path, bool audit);
 
 }  // namespace lockstep

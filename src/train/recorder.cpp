@@ -24,11 +24,12 @@ constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 }  // namespace
 
 Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved,
-                   bool apart, int keeper)
+                   Watcher* watcher, bool apart, int keeper)
     : rank_(rank),
       experiment_(experiment),
       clock_(clock),
       moved_(moved),
+      watcher_(watcher),
       apart_(apart),
       keeper_(keeper),
       window_(step_window(experiment.config.timeline)),
@@ -42,7 +43,25 @@ void Recorder::begin(const RunFolder* folder, bool own_process, const Resumed& r
   const std::string path = text_of_first(rank_.peers, folder ? folder->path() : "");
   origin_s_ = clock_.at_first(rank_.clock.now()) - resumed.elapsed_s;
   broadcast(rank_.peers, kOrigin, Values(&origin_s_, 1, Type::fp64));
-  if (!path.empty()) open_files(path, own_process, resumed.step);
+  folder_ = path;
+  if (!path.empty()) write([&] { open_files(path, own_process, resumed.step); });
+}
+
+void Recorder::write(const std::function<void()>& what) {
+  if (failed_) return;
+  try {
+    what();
+  } catch (const std::exception& e) {
+    failed_ = true;
+    timeline_.reset();
+    events_.reset();
+    // Without the file's name, which differs by rank: one sentence is enough for all of them.
+    const std::string all = e.what(), why = all.substr(all.rfind(": ") + 1);
+    if (watcher_)
+      watcher_->notice(fmt::format(
+          "samples, timeline and scores are not written to {} any more, training goes on:{}",
+          folder_, why.starts_with(' ') ? why : " " + all));
+  }
 }
 
 void Recorder::open_files(const std::string& folder, bool own_process, std::uint64_t step) {
@@ -94,7 +113,7 @@ RankProgress Recorder::progress() const { return {taken_, moved_.exchanged(), mo
 
 void Recorder::stepped(std::uint64_t taken) {
   taken_ = taken;
-  if (sampler_ && sampler_->due()) sampler_->post(progress());
+  if (sampler_ && !failed_ && sampler_->due()) write([&] { sampler_->post(progress()); });
   // A simulation that dies can be had again, and its ranks would be charged for meeting.
   if (experiment_.simulation || apart_ || !window_.has(taken)) return;
   if (std::has_single_bit(taken) || taken % kSettleSteps == 0) settle(rank_.peers);
@@ -173,7 +192,7 @@ void Recorder::take_in(Transport& present, const std::vector<TimedStep>& mine,
     waited_.add(mine[i].last, waited[i]);
     waited_since_score_.add(mine[i].last, waited[i]);
   }
-  if (timeline_) timeline_->flush();
+  if (timeline_) write([&] { timeline_->flush(); });
 }
 
 void Recorder::scored(Score& score, std::uint64_t samples) {
@@ -189,7 +208,7 @@ void Recorder::scored(Score& score, std::uint64_t samples) {
     if (seconds > 0)
       scalar("samples_per_second", static_cast<double>(samples - scored_.samples) / seconds);
     scalar("consensus_distance", score.consensus_distance);
-    events_->flush();
+    write([&] { events_->flush(); });
   }
   scored_ = {samples, score.training_s};
   waited_since_score_ = WaitedFor(rank_.size());
@@ -198,8 +217,12 @@ void Recorder::scored(Score& score, std::uint64_t samples) {
 void Recorder::finish(Transport& present, std::set<int>* gone) {
   settle(present, gone);
   if (!sampler_) return;
-  sampler_->post(progress());
-  sampler_->finish();
+  write([&] { sampler_->post(progress()); });
+  try {
+    sampler_->finish();
+  } catch (const std::exception&) {
+    write([] { throw; });
+  }
 }
 
 double Recorder::elapsed_s() const { return clock_.at_first(rank_.clock.now()) - origin_s_; }

@@ -1,8 +1,10 @@
 // What a rank keeps of its run while it goes on, beside the scores: samples of what it uses
 // (worker-R.jsonl), and on rank 0 the timeline of all ranks, who was waited for, and TensorBoard's
-// events. Where the run is kept nowhere, only who was waited for.
+// events. Where the run is kept nowhere, only who was waited for. What can't be written, on a full
+// disk say, never ends a run: it is told once, and from then on none of this is written.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,14 +18,16 @@
 #include "train/step_clock.h"
 #include "train/timeline.h"
 #include "train/waited_for.h"
+#include "train/watcher.h"
 
 namespace lockstep {
 
 class Recorder {
  public:
-  // All outlive this. `apart`: ranks keep no common pace, so nothing here is collective before the
-  // end. `keeper`: the rank that keeps the records of all.
-  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, bool apart, int keeper = 0);
+  // All outlive this. `watcher`: of this rank, or none. `apart`: ranks keep no common pace, so
+  // nothing here is collective before the end. `keeper`: the rank that keeps the records of all.
+  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, Watcher* watcher, bool apart,
+           int keeper = 0);
 
   // Where a resumed run was.
   struct Resumed {
@@ -49,6 +53,9 @@ class Recorder {
   void scored(Score&, std::uint64_t samples);
   // At the end of the run: all files are complete.
   void finish(Transport& present, std::set<int>* gone = nullptr);
+
+  // Does that, unless writing has failed before.
+  void write(const std::function<void()>& what);
 
   double elapsed_s() const;                                // since the run's start
   const WaitedFor& waited_for() const { return waited_; }  // rank 0's, settled steps
@@ -80,6 +87,7 @@ class Recorder {
   const Experiment& experiment_;
   StepClock& clock_;
   const Moved& moved_;
+  Watcher* const watcher_;
   const bool apart_;
   const int keeper_;
   const StepWindow window_;
@@ -92,6 +100,8 @@ class Recorder {
   std::unique_ptr<Sampler> sampler_;
   std::optional<Timeline> timeline_;
   std::optional<EventFile> events_;
+  std::string folder_;
+  bool failed_ = false;  // to write
 };
 
 }  // namespace lockstep

@@ -1,45 +1,106 @@
 #include "train/resume.h"
 
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "core/error.h"
 #include "train/checkpoint.h"
+#include "train/cluster_spec.h"
 #include "train/files.h"
+#include "train/run_folder.h"
 
 namespace lockstep {
 
-TrainConfig config_of_checkpoint(const std::string& path) {
+namespace {
+
+// What may differ between a run and what goes on from its checkpoint: when it ends, what is looked
+// at and kept on the way, and where it runs. All else makes other steps of it.
+bool may_change(std::string_view setting) {
+  static const std::set<std::string_view> all = {"threads",
+                                                 "transport",
+                                                 "cluster",
+                                                 "epochs",
+                                                 "steps",
+                                                 "samples",
+                                                 "seconds",
+                                                 "audit",
+                                                 "faults",
+                                                 "checkpoint_every",
+                                                 "keep",
+                                                 "resume",
+                                                 "shape",
+                                                 "out",
+                                                 "sample_every",
+                                                 "timeline",
+                                                 "target_accuracy",
+                                                 "cache",
+                                                 "evaluate_every",
+                                                 "profile_out",
+                                                 "tensorboard"};
+  return all.contains(setting);
+}
+
+}  // namespace
+
+Resumable run_to_resume(const std::string& path) {
   const Checkpoint checkpoint(path);
+  checkpoint.verify();
+  Resumable found;
   try {
-    TrainConfig config = config_from(checkpoint.about().at("config"));
-    config.resume = checkpoint.folder();
-    return config;
+    found.config = config_from(checkpoint.about().at("config"));
   } catch (const nlohmann::json::exception&) {
     throw UsageError(
         fmt::format("{}/manifest.json does not say what it is of", checkpoint.folder()));
   }
+  found.config.resume = checkpoint.folder();
+  found.config.out = run_of_checkpoint(checkpoint.folder());
+  found.config.profile_out.clear();
+  for (const std::string& damaged : checkpoint.passed_over())
+    found.notices.push_back(
+        fmt::format("a newer checkpoint is not whole, so the run goes on from {}: {}",
+                    checkpoint.folder(), damaged));
+  if (found.config.out.empty()) return found;
+  const auto run = RunFolder(found.config.out).read();
+  if (run["status"] == "failed" && !run.value("reason", "").empty())
+    found.notices.push_back(fmt::format("the run had failed: {}", run.value("reason", "")));
+  return found;
 }
 
 void check_resumable(const TrainConfig& saved, const TrainConfig& asked) {
   const auto before = to_json(saved), after = to_json(asked);
-  for (const char* setting :
-       {"workers", "servers", "server_placement", "strategy", "model", "data", "limit", "split",
-        "reshard", "balanced_batches", "batch", "global_batch", "optimizer", "seed"})
-    if (before.at(setting) != after.at(setting))
-      throw UsageError(
-          fmt::format("the checkpoint {} is of a run with {} {}, so it can't go on with {}",
-                      saved.resume, setting, before.at(setting).dump(), after.at(setting).dump()));
+  const auto refuse = [&](const std::string& setting, const std::string& was,
+                          const std::string& is) {
+    throw UsageError(
+        fmt::format("the checkpoint {} is of a run with {} {}, so it can't go on with {}",
+                    saved.resume, setting, was, is));
+  };
+  for (const auto& [setting, value] : before.items())
+    if (!may_change(setting) && value != after.at(setting))
+      refuse(setting, value.dump(), after.at(setting).dump());
+  // Virtual time does not go on as wall time, nor wall time as virtual.
+  const bool was_simulated = cluster_kind(saved.cluster) == "sim";
+  if (was_simulated != (cluster_kind(asked.cluster) == "sim"))
+    refuse("cluster", before.at("cluster").dump(), after.at("cluster").dump());
 }
 
-void check_steps_left(const std::string& path, std::uint64_t steps) {
+void check_goes_on(const std::string& path, const Found& found) {
   const Checkpoint checkpoint(path);
-  const std::uint64_t taken = checkpoint.about().at("step");
-  if (taken > steps)
+  if (checkpoint.step() > found.steps)
     throw UsageError(
         fmt::format("the checkpoint {} was taken after {} steps, so it can't go on to step {}: "
                     "give more --steps, --samples or --epochs, or an earlier checkpoint",
-                    checkpoint.folder(), taken, steps));
+                    checkpoint.folder(), checkpoint.step(), found.steps));
+  const auto check = [&](const char* what, const char* key, const std::string& sha256) {
+    const auto before = checkpoint.about().value(key, nlohmann::json(""));
+    if (before != "" && before != sha256)
+      throw UsageError(
+          fmt::format("the {} changed since the checkpoint {} was taken (SHA-256 {}, was {}), so "
+                      "it can't go on",
+                      what, checkpoint.folder(), sha256, before.dump()));
+  };
+  check("data", "data_sha256", found.data_sha256);
+  check("model's file", "model_sha256", found.model_sha256);
 }
 
 void cut_after(const std::string& path, const std::string& key, std::uint64_t step) {
@@ -48,7 +109,9 @@ void cut_after(const std::string& path, const std::string& key, std::uint64_t st
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_object() && json.value(key, std::uint64_t{0}) <= step) kept += line + "\n";
+    if (!json.is_object()) continue;
+    const auto number = json.value(key, nlohmann::json(0));
+    if (number.is_number() && number <= step) kept += line + "\n";
   }
   write_whole(path, kept);
 }

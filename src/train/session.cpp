@@ -39,7 +39,7 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       crew_{rank_, config_.workers, config_.servers, config_.servers_within_workers(),
             chosen_collective()},
       strategy_(make_strategy_of_run()),
-      recorder_(rank_, e, clock_, moved_, apart_, rounds_ ? config_.workers : 0),
+      recorder_(rank_, e, clock_, moved_, options.watcher, apart_, rounds_ ? config_.workers : 0),
       end_(rank_, e, clock_, apart_),
       last_step_(e.steps),
       plan_(e.plan),
@@ -89,6 +89,9 @@ std::uint64_t Session::start() {
     strategy_->begin(replica_);
   } else {
     first = restore();
+    together();
+    // All have what they go on from: from here on the run's folder may change.
+    if (leads() && options_.folder) options_.folder->go_on();
   }
   recorder_.begin(options_.folder, options_.own_process,
                   {first, log_.samples(), before_.elapsed_s, before_.waited});
@@ -144,6 +147,9 @@ void Session::serve(std::uint64_t first, std::uint64_t end) {
       replica_, [&](std::uint64_t n) { return step_at(n); }, first, end);
   clock_.waited(strategy_->waited_s() - waited_s);
   clock_.end();
+}
+
+void Session::served(std::uint64_t first, std::uint64_t end) {
   if (end == kOpenEnd) return;
   for (std::uint64_t n = first; n < end; ++n) log_.stepped(step_at(n), 0, clock_.training_s());
   recorder_.stepped(end);
@@ -167,8 +173,54 @@ bool Session::meets_at_the_end(std::uint64_t taken, std::uint64_t end) {
   return true;
 }
 
+bool Session::stops_with_checkpoint() const {
+  return options_.stopped && options_.folder && config_.checkpoint_every > 0;
+}
+
 void Session::check_stopped() const {
   if (options_.stopped && options_.stopped()) throw Stopped("the run was stopped");
+}
+
+void Session::check_stopped(std::uint64_t taken) {
+  if (!stops_with_checkpoint()) return check_stopped();
+  if (!all_stop(taken)) return;
+  if (taken > 0 && !checkpoint_due(taken)) save(taken);
+  throw Stopped("the run was stopped");
+}
+
+bool Session::is_to_rest() const {
+  if (!stops_with_checkpoint()) check_stopped();
+  return options_.stopped && options_.stopped();
+}
+
+std::optional<std::uint64_t> Session::stops_at(std::uint64_t taken) {
+  if (!stops_with_checkpoint()) return {};
+  std::vector<double> mine{options_.stopped() ? 1.0 : 0.0, static_cast<double>(taken)};
+  bool stops = false;
+  double furthest = 0;
+  for (const std::vector<double>& row : all_rows(present(), mine)) {
+    stops = stops || row[0] > 0;
+    furthest = std::max(furthest, row[1]);
+  }
+  return stops ? std::optional(static_cast<std::uint64_t>(furthest)) : std::nullopt;
+}
+
+// Ranks of several processes hear of a signal at different steps, so they ask each other from time
+// to time: rank 0's clock says after how many steps.
+bool Session::all_stop(std::uint64_t taken) {
+  constexpr double kAskEverySeconds = 0.25;
+  constexpr double kMostSteps = 1000;
+  if (options_.stopped_after) return options_.stopped_after(taken);
+  if (taken < vote_.next) return false;
+  const double now = rank_.clock.now(), passed_s = now - vote_.at_s;
+  const auto steps = static_cast<double>(taken - vote_.taken);
+  const bool asked = vote_.next > 0 && passed_s > 0;  // before
+  const double apart = asked ? kAskEverySeconds * steps / passed_s : 1;
+  std::vector<double> votes{options_.stopped() ? 1.0 : 0.0,
+                            rank_.rank() == 0 ? std::clamp(apart, 1.0, kMostSteps) : 0.0};
+  sum_over_ranks(rank_.peers, votes);
+  vote_ = {taken, taken + static_cast<std::uint64_t>(votes[1]), now};
+  return votes[0] > 0;
 }
 
 bool Session::ends_epoch(std::uint64_t taken) {
@@ -205,7 +257,7 @@ void Session::keep(Score& score) {
   if (!experiment.hollow()) log_.scored(score);
   if (score.ends_epoch) log_.epoch_ended(score.training_s);
   if (!leads() || experiment.hollow()) return;
-  if (options_.folder) options_.folder->add_metrics(to_json(score));
+  if (options_.folder) recorder_.write([&] { options_.folder->add_metrics(to_json(score)); });
   // Not where the run is now: scores of ranks that go apart come late.
   if (watcher()) watcher()->score(score, plan_.position(score.steps - 1).epoch);
 }

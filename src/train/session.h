@@ -32,8 +32,11 @@ class Session {
   void take(std::uint64_t step);
   // The same on a batch of the task that the learner has open. Returns its mean loss.
   double take_of_task(const Step&, std::size_t batch);
-  // The same of a server, which serves the steps from `first` up to `end`.
+  // The same of a server, which serves the steps from `first` up to `end`, or fewer where ranks go
+  // apart and are told to stop;
   void serve(std::uint64_t first, std::uint64_t end);
+  // and notes them, once it is known how many they were.
+  void served(std::uint64_t first, std::uint64_t end);
   // Is the run over before this step? Collective where ranks go together; else of this worker.
   bool is_over(std::uint64_t step) { return end_.is_over(step); }
   // This many steps were the last: of each worker, or of the first where they ended apart.
@@ -42,8 +45,17 @@ class Session {
   // Where ranks go apart. Collective over those present(), who meet after `taken` steps where
   // `end` were due. True: the run is over.
   bool meets_at_the_end(std::uint64_t taken, std::uint64_t end);
-  // Throws Stopped if the run is to stop.
+  // Throws Stopped if this rank is told to stop.
   void check_stopped() const;
+  // Collective where ranks keep in step, before the step that follows `taken`: throws Stopped if
+  // this rank is told to stop; where checkpoints are on, if any is, after writing one.
+  void check_stopped(std::uint64_t taken);
+  // Where ranks go apart, before each step: is this rank to rest, so that all can write a
+  // checkpoint and stop? Throws Stopped if there are none.
+  bool is_to_rest() const;
+  // Collective over those present, when all rest: has any been told to stop? Then up to which step
+  // all of them go on, the furthest that a worker has come; else nothing.
+  std::optional<std::uint64_t> stops_at(std::uint64_t taken);
 
   bool score_due(std::uint64_t taken);
   bool checkpoint_due(std::uint64_t taken) const;
@@ -100,6 +112,8 @@ class Session {
   // Those ranks, as present() has them.
   std::unique_ptr<Group> group_of(std::vector<int> ranks);
   std::uint64_t restore();
+  bool stops_with_checkpoint() const;
+  bool all_stop(std::uint64_t taken);
   void add_waits(TrainResult&);
   RankReport report();
   // Of the whole run, also where this is the second part of it.
@@ -135,6 +149,11 @@ class Session {
   std::string model_sha256_;  // of what was written
   UsageMark used_;
   double started_ = 0;
+  // When ranks last asked each other whether to stop, and after how many steps they ask again.
+  struct Vote {
+    std::uint64_t taken = 0, next = 0;
+    double at_s = 0;
+  } vote_;
 };
 
 }  // namespace lockstep

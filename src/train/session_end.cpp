@@ -17,9 +17,18 @@ void Session::save(std::uint64_t taken) {
   for (const Kept& kept : strategy_->memories())
     blobs.push_back({"strategy-" + kept.name, kept.values.bytes()});
   blobs.push_back({"progress", {progress.data(), progress.size()}});
-  const nlohmann::ordered_json about = {
-      {"step", taken}, {"parameters", replica_.weights().count()}, {"config", to_json(config_)}};
-  save_checkpoint(rank_.peers, options_.folder->checkpoint(taken), about, blobs);
+  const nlohmann::ordered_json about = {{"step", taken},
+                                        {"parameters", replica_.weights().count()},
+                                        {"data_sha256", experiment.data_sha256},
+                                        {"model_sha256", experiment.model_sha256},
+                                        {"config", to_json(config_)}};
+  const std::string failure =
+      save_checkpoint(rank_.peers, options_.folder->checkpoint(taken), about, blobs, config_.keep);
+  // A full disk is no reason to lose what is being trained: an older checkpoint is still there.
+  if (!failure.empty() && watcher())
+    watcher()->notice(
+        fmt::format("the checkpoint after step {} was not kept, the run goes on without it: {}",
+                    taken, failure));
 }
 
 std::uint64_t Session::restore() {
@@ -34,14 +43,14 @@ std::uint64_t Session::restore() {
   luck_.restore(before_.luck);
   strategy_->restore(before_.strategy);
   moved_.restore(before_.exchanged, before_.other);
-  return checkpoint.about().at("step");
+  return checkpoint.step();
 }
 
 void Session::write(const Model& model) {
-  if (leads())
-    model_sha256_ =
-        save_model(*learner_, model, options_.folder ? options_.folder->model() : std::string(),
-                   config_.audit);
+  if (!leads()) return;
+  if (options_.folder) options_.folder->make_room_for_model();
+  model_sha256_ = save_model(
+      *learner_, model, options_.folder ? options_.folder->model() : std::string(), config_.audit);
 }
 
 WorkerOutcome Session::finish() {
@@ -59,7 +68,9 @@ WorkerOutcome Session::finish() {
   for (const std::vector<double>& row : rows_at_first(present(), log_.curve().numbers(), tolerated))
     if (!row.empty()) curves.push_back(SampleCurve::from(row));
   result.steady = steady_rate(curves);
-  const std::string damaged = nlohmann::json(learner_->damaged()).dump();
+  // File names can be of any bytes, and JSON is UTF-8.
+  const std::string damaged = nlohmann::json(learner_->damaged())
+                                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   for (const std::string& text : gather_texts(present(), damaged, tolerated))
     if (!text.empty())
       for (const auto& file : nlohmann::json::parse(text)) result.damaged.insert(file);

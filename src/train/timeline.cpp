@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <iterator>
@@ -53,7 +54,9 @@ std::string events_until(const std::string& path, std::uint64_t step) {
   const Json old = Json::parse(read_whole(path), nullptr, false);
   if (!old.is_object() || !old.contains("traceEvents")) return text;
   for (const Json& event : old["traceEvents"]) {
-    if (event["args"].value("step", std::uint64_t{0}) > step) continue;
+    if (!event.is_object() || !event.contains("args") || !event["args"].is_object()) continue;
+    const Json at = event["args"].value("step", Json(0));
+    if (!at.is_number() || at > step) continue;
     text += text.empty() ? "" : ",\n";
     text += event.dump();
   }
@@ -141,7 +144,14 @@ void Timeline::flush() {
   kept_.append(kClosing);
   // Over the old closing brackets, in one call, so that nobody finds the file without them.
   const ssize_t written = pwrite(fd_, kept_.data(), kept_.size(), end_);
-  if (written != static_cast<ssize_t>(kept_.size())) throw_errno("can't write " + path_);
+  if (written != static_cast<ssize_t>(kept_.size())) {
+    if (written >= 0) errno = ENOSPC;  // a part of it, and why not more is known only next time
+    const int error = errno;
+    (void)!pwrite(fd_, kClosing.data(), kClosing.size(), end_);
+    (void)!ftruncate(fd_, end_ + static_cast<std::int64_t>(kClosing.size()));
+    errno = error;
+    throw_errno("can't write " + path_);
+  }
   end_ += static_cast<std::int64_t>(events);
   kept_.clear();
 }

@@ -1,5 +1,5 @@
 // Who follows a run while it goes on: the progress line, the terminal, the launcher. Called by rank
-// 0 only, between steps.
+// 0 only, between steps; notice() by any rank, from its thread.
 #pragma once
 
 #include <cstdint>

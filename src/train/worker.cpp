@@ -14,11 +14,13 @@ WorkerOutcome run_together(Session& session) {
   const bool works = session.crew().works();
   std::uint64_t step = session.start();
   for (; !session.is_over(step); ++step) {
-    session.check_stopped();
-    if (works)
+    session.check_stopped(step);
+    if (works) {
       session.take(step);
-    else
+    } else {
       session.serve(step, step + 1);
+      session.served(step, step + 1);
+    }
     if (session.score_due(step + 1)) session.score(step + 1);
     if (session.checkpoint_due(step + 1)) session.save(step + 1);
   }

@@ -23,8 +23,15 @@ class Stopped : public Error {
 struct WorkerOptions {
   Watcher* watcher = nullptr;         // rank 0's, if anybody watches
   const RunFolder* folder = nullptr;  // for metrics, checkpoints, the model; none: nothing is kept
-  std::function<bool()> stopped;      // asked before each step; true: Stopped
-  bool own_process = false;           // no other rank is in this process: its use is this rank's
+  // Asked before each step; true: the run is to stop. Where checkpoints are on all ranks
+  // take the same number of steps, write one, and throw Stopped; elsewhere this rank throws it at
+  // once.
+  std::function<bool()> stopped;
+  // For ranks that share a process and keep in step: told how many steps one has taken, says
+  // whether all stop there. True on all of them after the same number of steps. None: they agree by
+  // messages.
+  std::function<bool(std::uint64_t taken)> stopped_after;
+  bool own_process = false;  // no other rank is in this process: its use is this rank's
   ComputeTurns turns;
   // A rank's view of the run's tasks, for strategies that go in rounds.
   std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks;

@@ -52,6 +52,7 @@ class ApartResumed : public ::testing::TestWithParam<std::string> {
     // No two workers are ever done at the same time.
     config_.cluster = cluster_of(GetParam(), "step=10ms,jitter=0.3,slow=rank1:2.0");
     config_.checkpoint_every = 5;
+    config_.keep = 0;
     config_.evaluate_every = 3;
   }
 

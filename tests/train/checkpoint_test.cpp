@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "core/error.h"
 #include "transport/fabric.h"
@@ -22,11 +25,13 @@ class Checkpoints : public ::testing::Test {
   void TearDown() override { fs::remove_all(run_); }
 
   // Two ranks, each with its own numbers.
-  void save(int step) {
+  void save(int step, std::uint64_t keep = 0) {
     run_loopback(2, [&](Rank& rank) {
       const std::vector<float> numbers(100, static_cast<float>(rank.rank() + step));
       const std::string where = rank.rank() == 0 ? folder(step) : "elsewhere";
-      save_checkpoint(rank.peers, where, {{"step", step}}, {{"weights", {numbers.data(), 400}}});
+      EXPECT_EQ(save_checkpoint(rank.peers, where, {{"step", step}},
+                                {{"weights", {numbers.data(), 400}}}, keep),
+                "");
     });
   }
   std::string folder(int step) const {
@@ -60,6 +65,69 @@ TEST_F(Checkpoints, OneOfTheSameNameIsReplaced) {
   save(3);
   EXPECT_FALSE(fs::exists(folder(3) + ".partial"));
   EXPECT_EQ(Checkpoint(folder(3)).about().at("step"), 3);
+}
+
+TEST_F(Checkpoints, HalfOfOneIsNeverTakenHoweverWholeItLooks) {
+  save(9);
+  fs::copy(folder(9), folder(11) + ".partial");
+  fs::copy(folder(9), folder(12) + ".old");
+  fs::copy(folder(9), (run_ / "checkpoints" / "step-13x").string());
+  EXPECT_EQ(Checkpoint(run_.string()).folder(), folder(9));
+  EXPECT_EQ(newest_checkpoint(run_.string()), folder(9));
+}
+
+TEST_F(Checkpoints, TheNewestThatIsWholeIsTaken) {
+  for (const int step : {8, 9, 10, 11}) save(step);
+  fs::resize_file(folder(11) + "/rank-1.weights", 399);
+  std::ofstream(folder(10) + "/manifest.json") << "{";
+  const Checkpoint checkpoint(run_.string());
+  EXPECT_EQ(checkpoint.folder(), folder(9));
+  ASSERT_EQ(checkpoint.passed_over().size(), 2u);
+  EXPECT_THAT(checkpoint.passed_over()[0], HasSubstr("step-11/rank-1.weights is cut"));
+  EXPECT_THAT(checkpoint.passed_over()[1], HasSubstr("step-10/manifest.json is damaged"));
+  for (const int step : {8, 9}) fs::remove(folder(step) + "/rank-0.weights");
+  EXPECT_THAT([&] { Checkpoint(run_.string()); },
+              ThrowsMessage<UsageError>(HasSubstr("is whole; of the newest, ")));
+}
+
+TEST_F(Checkpoints, TheNewestSoManyAreKept) {
+  fs::create_directories(folder(1) + ".partial");
+  for (const int step : {2, 3, 9, 10}) save(step, 2);
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(run_ / "checkpoints"))
+    left.insert(entry.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"step-9", "step-10"}));
+  save(5, 2);  // by a run that went back to step 4
+  EXPECT_TRUE(fs::exists(folder(5)) && fs::exists(folder(9)) && fs::exists(folder(10)));
+}
+
+TEST_F(Checkpoints, OneThatIsReplacedIsThereAtEveryMoment) {
+  save(3);
+  std::atomic<bool> done = false;
+  std::size_t looked = 0, missed = 0;
+  std::thread reader([&] {
+    for (; !done; ++looked) missed += fs::exists(folder(3) + "/manifest.json") ? 0 : 1;
+  });
+  for (int i = 0; i < 100; ++i) save(3);
+  done = true;
+  reader.join();
+  EXPECT_EQ(missed, 0u) << "of " << looked;
+}
+
+TEST_F(Checkpoints, WhatCantBeWrittenIsToldToAllAndLeavesTheOldOnes) {
+  save(3);
+  std::ofstream(run_ / "file") << "not a folder";
+  run_loopback(2, [&](Rank& rank) {
+    const std::string where = (run_ / "file" / "step-4").string();
+    EXPECT_THAT(save_checkpoint(rank.peers, where, {{"step", 4}}, {}),
+                HasSubstr("Not a directory"));
+    // Of rank 1 alone: a name that no file system takes.
+    const std::string name = rank.rank() == 1 ? std::string(300, 'x') : "x";
+    EXPECT_THAT(save_checkpoint(rank.peers, folder(4), {{"step", 4}}, {{name, {"", 0}}}),
+                HasSubstr("File name too long"));
+  });
+  EXPECT_FALSE(fs::exists(folder(4)) || fs::exists(folder(4) + ".partial"));
+  EXPECT_EQ(Checkpoint(run_.string()).folder(), folder(3));
 }
 
 TEST_F(Checkpoints, WhatIsCutAlteredOrMissingIsNamed) {
@@ -97,6 +165,15 @@ TEST_F(Checkpoints, ForeignFoldersAreRefused) {
               ThrowsMessage<UsageError>(HasSubstr("not a checkpoint")));
   EXPECT_THAT(manifest(R"({"kind":"lockstep checkpoint","schema_version":99})"),
               ThrowsMessage<UsageError>(HasSubstr("format 99")));
+  for (const char* hostile :
+       {R"("about":{"step":"1"},"files":{})", R"("about":{"step":-1},"files":{})",
+        R"("about":{},"files":{})", R"("about":{"step":1},"files":[1])",
+        R"("about":{"step":1},"files":{"x":{"bytes":"1","sha256":""}})",
+        R"("about":{"step":1},"files":{"../x":{"bytes":1,"sha256":""}})"})
+    EXPECT_THAT(manifest(std::string(R"({"kind":"lockstep checkpoint","schema_version":1,)") +
+                         hostile + "}"),
+                ThrowsMessage<UsageError>(HasSubstr("damaged")))
+        << hostile;
 }
 
 }  // namespace
