@@ -1,5 +1,8 @@
 // Picks the command and turns errors into one sentence and an exit status: 0 done, 1 failed, 2
 // wrong usage, 130 stopped by Ctrl-C.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 
@@ -54,6 +57,10 @@ int run(std::vector<std::string> arguments) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  // Where stdin, stdout or stderr is closed no file that is opened may get its number.
+  int file = 0;
+  while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDWR);
+  if (file >= 0) close(file);
   // A reader of our output that leaves is no reason to end: what is written then is lost.
   std::signal(SIGPIPE, SIG_IGN);
   const auto fail = [](const std::exception& e, int status) {
