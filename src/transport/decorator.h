@@ -57,6 +57,8 @@ class Decorator : public Transport {
   std::optional<Arrival> test(Request request) override { return inner_.test(request); }
   std::optional<Arrival> probe(int from, Tag tag) override { return inner_.probe(from, tag); }
   bool cancel(Request request) override { return inner_.cancel(request); }
+  [[nodiscard]] Request bell() override { return inner_.bell(); }
+  void ring() override { inner_.ring(); }
   std::vector<int> dead_peers() override { return inner_.dead_peers(); }
   std::unique_ptr<Window> open_window(std::size_t bytes,
                                       std::span<const int> members = {}) override;

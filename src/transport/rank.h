@@ -35,6 +35,8 @@ class Background {
   virtual void wait(std::uint64_t number) = 0;
   virtual void drain() = 0;
   virtual bool done(std::uint64_t number) = 0;
+  // Rings on the lane (see Transport::bell): the job that waits there has news, or the next one.
+  virtual void ring() = 0;
 };
 
 // Keeps a rank and its own background job apart. BasicLockable. In simulation: waits in virtual

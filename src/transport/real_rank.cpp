@@ -75,6 +75,8 @@ class ThreadBackground final : public Background {
     return done_ >= number;
   }
 
+  void ring() override { lane_.ring(); }
+
  private:
   void work() {
     std::unique_lock lock(mutex_);

@@ -111,7 +111,8 @@ class Routed final : public Transport {
       const Operation& first = operations_.find(requests[0]);
       const double left = deadline.at - now();
       if (left <= 0) throw too_late(first.peer, rank(), first.tag);
-      const bool busy = !from_anybody_.empty() || (near_.open > 0 && far_.open > 0);
+      const bool hears_near_late = far_.open > 0 || requests.size() > 1;
+      const bool busy = !from_anybody_.empty() || (near_.open > 0 && hears_near_late);
       step = std::min(2 * step, busy ? kBusySleepSeconds : kSleepSeconds);
       if (requests.size() == 1 && first.side == &near_ && far_.open == 0) {
         if (const auto ended = wait_near(requests[0], std::min(left, step))) {
@@ -153,6 +154,12 @@ class Routed final : public Transport {
     const bool cancelled = !o.side || o.side->transport->cancel(o.inner);
     end(o);
     return cancelled;
+  }
+
+  Request bell() override { return add(near_, near_.transport->bell(), rank(), {}); }
+  void ring() override {
+    near_.transport->ring();
+    far_.transport->ring();  // whose sleep it may be
   }
 
   std::vector<int> dead_peers() override {

@@ -125,6 +125,20 @@ class Shm final : public Transport {
     return false;
   }
 
+  Request bell() override {
+    ShmOperation& op = operations_.add();
+    op.is_bell = op.sends = true;
+    op.peer = rank_;
+    return {op.id};
+  }
+  void ring() override {
+    rings_.fetch_add(1);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (seat_.asleep.load() == 0) return;
+    seat_.bell.fetch_add(1);
+    futex_wake_all(seat_.bell);
+  }
+
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override {
     return open_shm_window({*this, *host_, lane_, windows_, [this] { progress(); }}, bytes,
                            members);
@@ -164,6 +178,10 @@ class Shm final : public Transport {
       operations_.end(op);
       throw error;
     }
+    if (op.is_bell && rings_.load() > 0) {
+      rings_.fetch_sub(1);
+      op.stage = Stage::done;
+    }
     if (op.stage != Stage::done) return {};
     const Arrival arrival{op.sends ? rank_ : op.peer, op.size};
     operations_.end(op);
@@ -176,6 +194,7 @@ class Shm final : public Transport {
 
   // The line whose end makes this operation impossible, or nullptr.
   ShmLine* obstacle(const ShmOperation& op) {
+    if (op.is_bell) return nullptr;
     if (op.peer != kAnyRank) return is_gone(line_to(op.peer)) ? &line_to(op.peer) : nullptr;
     ShmLine* worst = nullptr;  // a death says more than a departure
     for (ShmLine& line : lines_) {
@@ -216,7 +235,10 @@ class Shm final : public Transport {
     const std::uint32_t bell = seat_.bell.load();
     seat_.asleep = 1;
     sleeper_fence();
-    if (!progress()) futex_wait(seat_.bell, bell, std::min(left, kLookSeconds));
+    const bool rung = rings_.load() > 0 && std::ranges::any_of(requests, [&](const Request& r) {
+                        return operations_.find(r).is_bell;
+                      });
+    if (!progress() && !rung) futex_wait(seat_.bell, bell, std::min(left, kLookSeconds));
     seat_.asleep = 0;
   }
 
@@ -227,6 +249,7 @@ class Shm final : public Transport {
   ShmWindows windows_;
   std::vector<ShmLine> lines_;
   ShmOperations operations_;
+  std::atomic<std::uint32_t> rings_ = 0;  // not yet heard
 };
 
 }  // namespace

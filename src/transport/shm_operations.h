@@ -12,6 +12,7 @@ struct ShmOperation {
   Stage stage = Stage::waiting;
   std::uint64_t id = 0;
   bool sends = false;
+  bool is_bell = false;
   int peer = 0;  // may be kAnyRank until matched
   Tag tag;
   ConstBytes out;  // what is sent,

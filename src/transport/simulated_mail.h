@@ -21,7 +21,7 @@ struct SimulatedStream;
 struct SimulatedRequest {
   std::uint32_t index = 0;       // of this record in its transport
   std::uint32_t generation = 0;  // tells an ended request from the next one in the same record
-  bool open = false, complete = false, is_send = false;
+  bool open = false, complete = false, is_send = false, is_bell = false;
   bool awaited = false;  // its transport sleeps until this one (or another) completes
   int peer = 0;          // may be kAnyRank
   Tag tag;

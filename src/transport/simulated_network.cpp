@@ -94,13 +94,14 @@ std::vector<s4u::Host*> make_tree(const SimulatedCluster& c) {
 }  // namespace
 
 SimulatedNetwork::SimulatedNetwork(const SimulatedCluster& cluster)
-    : latency_s_(cluster.latency_s),
-      local_latency_s_(cluster.local_latency_s),
+    : cluster_(cluster),
+      ends_(end_of(cluster.ranks, 0)),
       engine_(make_engine()),
       hosts_(cluster.hosts_per_rack ? make_tree(cluster) : make_star(cluster)),
       flying_(std::make_shared<Flying>()) {
   for (auto* model : engine_->get_all_models())
     if (model->get_name() == "Network_CM02") model_ = model;
+  for (int r = 0; r < cluster.ranks; ++r) ends_[end_of(r, 1)].away = true;
   if (!model_) throw InternalError("SimGrid made no CM02 network model");
   s4u::Link::on_communication_state_change_cb(
       [this, all = std::weak_ptr(flying_)](resource::NetworkAction& action,
@@ -115,13 +116,25 @@ SimulatedNetwork::SimulatedNetwork(const SimulatedCluster& cluster)
       });
 }
 
+SimulatedNetwork::~SimulatedNetwork() = default;
+
 void SimulatedNetwork::fly(const Pair& pair, std::size_t bytes, Flight& flight) {
   const std::uint64_t key = std::uint64_t(pair.from_rank) << 36 | std::uint64_t(pair.to_rank) << 8 |
                             std::uint64_t(pair.lane);
-  Connection& connection =
-      connections_.try_emplace(key, pair.from_host, pair.to_host).first->second;
-  const double latency = pair.from_host == pair.to_host ? local_latency_s_ : latency_s_;
-  const double due = virtual_now() + latency;
+  auto known = connections_.find(key);
+  if (known == connections_.end()) {
+    End &from = ends_[end_of(pair.from_rank, pair.lane)],
+        &to = ends_[end_of(pair.to_rank, pair.lane)];
+    known = connections_
+                .try_emplace(key, from, to, cluster_.host_of(pair.from_rank),
+                             cluster_.host_of(pair.to_rank))
+                .first;
+    from.connections.push_back(&known->second);
+    to.connections.push_back(&known->second);
+  }
+  Connection& connection = known->second;
+  const bool local = connection.from_host == connection.to_host;
+  const double due = virtual_now() + (local ? cluster_.local_latency_s : cluster_.latency_s);
   connection.messages.push_back({bytes, &flight, due});
   if (connection.messages.size() == 1) start_at(due, connection);
 }
@@ -145,7 +158,27 @@ void SimulatedNetwork::prepare_first(Connection& connection) {
         s4u::Comm::sendto_init(hosts_[connection.from_host], hosts_[connection.to_host]);
 }
 
+void SimulatedNetwork::settle_all(int rank, int lane) {
+  for (Connection* c : ends_[end_of(rank, lane)].connections) {
+    const bool changes = c->waits ? !c->held() : c->action && c->stands != c->held();
+    // By a timer, since an actor's call may not touch what SimGrid computes with.
+    if (changes) Timer::set(virtual_now(), [this, c] { settle(*c); });
+  }
+}
+
+void SimulatedNetwork::settle(Connection& c) {
+  if (c.waits && !c.held()) return start_first(c);
+  if (!c.action || c.stands == c.held()) return;
+  c.stands = !c.stands;
+  if (c.stands)
+    c.action->suspend();
+  else
+    c.action->resume();
+}
+
 void SimulatedNetwork::start_first(Connection& connection) {
+  connection.waits = connection.held();
+  if (connection.waits) return;
   if (connection.messages.front().bytes == 0) return landed(connection);
   prepare_first(connection);
   const auto comm = std::move(connection.prepared);
@@ -153,15 +186,18 @@ void SimulatedNetwork::start_first(Connection& connection) {
   // Detached, it belongs to no actor: nobody waits for it and no death cancels it. The signal above
   // tells its end, by the address of the action that has just joined the model's list.
   comm->detach();
-  const resource::Action& action = model_->get_started_action_set()->back();
+  resource::Action& action = model_->get_started_action_set()->back();
   if (action.get_activity() != comm->get_impl())
     throw InternalError("SimGrid did not start a transfer at once");
   flying_->emplace(&action, &connection);
+  connection.action = &action;
+  connection.stands = false;
 }
 
 void SimulatedNetwork::landed(Connection& connection) {
   Flight& flight = *connection.messages.front().flight;
   connection.messages.pop_front();
+  connection.action = nullptr;
   // By a timer even if it is due: SimGrid is in the middle of ending the one before.
   if (!connection.messages.empty())
     start_at(std::max(virtual_now(), connection.messages.front().due), connection);

@@ -15,7 +15,9 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 // The two actors of a rank, and which of them is running.
 struct Actors {
   SimulatedActor body, background;
-  SimulatedActor& current() { return background.is_current() ? background : body; }
+  SimulatedTransport *own_lane = nullptr, *background_lane = nullptr;
+  // The lane of the running one. All sleep outside of Transport's calls goes through it.
+  SimulatedTransport& current() { return background.is_current() ? *background_lane : *own_lane; }
   void wake_both() {
     body.wake();
     background.wake();
@@ -28,7 +30,7 @@ class VirtualClock final : public Clock {
   double now() const override { return virtual_now(); }
   void charge(double seconds) override {
     const double until = now() + seconds;
-    while (now() < until) actors_.current().sleep(until, "its computation");
+    while (now() < until) actors_.current().sleep_outside(until, "its computation");
   }
 
  private:
@@ -39,7 +41,7 @@ class VirtualLock final : public Lock {
  public:
   explicit VirtualLock(Actors& actors) : actors_(actors) {}
   void lock() override {
-    while (held_) actors_.current().sleep(kForever, "its lock");
+    while (held_) actors_.current().sleep_outside(kForever, "its lock");
     held_ = true;
   }
   void unlock() override {
@@ -68,7 +70,7 @@ class ActorBackground final : public Background {
   }
 
   void wait(std::uint64_t number) override {
-    while (done_ < number) actors_.body.sleep(kForever, "its background job");
+    while (done_ < number) actors_.own_lane->sleep_outside(kForever, "its background job");
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -78,23 +80,26 @@ class ActorBackground final : public Background {
     if (done_ >= number) return true;
     // As with Transport::test, a loop around this must not stop the world.
     const double until = virtual_now() + SimulatedTransport::kPollSeconds;
-    actors_.current().sleep(until, "time to pass");
+    actors_.current().sleep_outside(until, "time to pass");
     return false;
   }
+
+  void ring() override { lane_.ring(); }
 
   // Drops the jobs and waits for the one that runs.
   void stop() {
     stopping_ = true;
     jobs_.clear();
     actors_.background.wake();
-    while (running_) actors_.body.sleep(kForever, "its background job");
+    while (running_) actors_.own_lane->sleep_outside(kForever, "its background job");
   }
 
  private:
   void work() {
     try {
+      lane_.begin();
       for (;;) {
-        while (jobs_.empty() && !stopping_) actors_.background.sleep(kForever, "jobs");
+        while (jobs_.empty() && !stopping_) lane_.sleep_outside(kForever, "jobs");
         if (stopping_) return;
         Job job = std::move(jobs_.front());
         jobs_.pop_front();
@@ -129,7 +134,9 @@ class ActorBackground final : public Background {
 SimulatedTransport& open_lanes(SimulatedWorld& world, int rank, Actors& actors) {
   world.open_lane(rank, actors.body);
   world.open_lane(rank, actors.background);
-  return world.lane(rank, 1);
+  actors.own_lane = &world.lane(rank, 0);
+  actors.background_lane = &world.lane(rank, 1);
+  return *actors.background_lane;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ SimulatedRequest& SimulatedTransport::open_request(bool is_send, int peer, Tag t
   free_.pop_back();
   ++r.generation;
   r.open = true;
-  r.complete = r.awaited = false;
+  r.complete = r.awaited = r.is_bell = false;
   r.is_send = is_send;
   r.peer = peer;
   r.tag = tag;
@@ -48,7 +48,7 @@ Request SimulatedTransport::send(int to, Tag tag, ConstBytes bytes) {
   m.bytes = bytes;
   m.send = &r;
   m.receiver->mail_.queue(m);
-  world_.network.fly({rank_, host_of(rank_), to, host_of(to), lane_}, bytes.size, m);
+  world_.network.fly({rank_, to, lane_}, bytes.size, m);
   return handle(r);
 }
 
@@ -90,7 +90,23 @@ void SimulatedTransport::end(SimulatedRequest& r) {
   free_.push_back(&r);
 }
 
+Request SimulatedTransport::bell() {
+  SimulatedRequest& r = open_request(false, rank_, {});
+  r.is_bell = true;
+  r.arrival = {rank_, 0};
+  return handle(r);
+}
+
+void SimulatedTransport::ring() {
+  ++rings_;
+  if (std::ranges::any_of(awaited_, [&](Request q) { return find(q).is_bell; })) actor_.wake();
+}
+
 std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
+  if (r.is_bell && rings_ > 0) {
+    --rings_;
+    r.complete = true;
+  }
   if (!r.complete) return {};
   const auto error = std::move(r.error);
   end(r);
@@ -99,6 +115,7 @@ std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
 }
 
 void SimulatedTransport::throw_if_hopeless(SimulatedRequest& r) {
+  if (r.is_bell) return;
   int peer = r.peer;
   if (peer == kAnyRank) {
     if (world_.present() > 1) return;
@@ -167,7 +184,7 @@ bool SimulatedTransport::cancel(Request request) {
       sleep_for_requests({&request, 1}, until);
   }
   const bool cancelled = !r.complete;
-  if (cancelled && !r.is_send) mail_.withdraw(r);
+  if (cancelled && !r.is_send && !r.is_bell) mail_.withdraw(r);
   r.error.reset();
   end(r);
   return cancelled;
@@ -200,6 +217,14 @@ void SimulatedTransport::pass(double seconds) {
   while (now() < until) actor_.sleep(until, "time to pass");
 }
 
+void SimulatedTransport::begin() { world_.network.enters_call(rank_, lane_); }
+
+void SimulatedTransport::sleep_outside(double until, const char* what) {
+  world_.network.leaves_calls(rank_, lane_);
+  actor_.sleep(until, what);
+  world_.network.enters_call(rank_, lane_);
+}
+
 void SimulatedTransport::wake_if_awaiting(int gone_rank) {
   const bool needed = std::ranges::find(meeting_, gone_rank) != meeting_.end() ||
                       std::ranges::any_of(awaited_, [&](Request q) {
@@ -210,6 +235,7 @@ void SimulatedTransport::wake_if_awaiting(int gone_rank) {
 }
 
 void SimulatedTransport::close() {
+  world_.network.enters_call(rank_, lane_);  // nothing stands still for one that is gone
   awaited_ = {};
   meeting_ = {};
   mail_.close();

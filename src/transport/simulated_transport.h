@@ -1,5 +1,6 @@
-// A lane of a rank in the simulated world. Sends are eager: the bytes start to fly at once, and the
-// send completes when they land. A payload is read when a receive takes it: straight from the
+// A lane of a rank in the simulated world. The bytes of a send start to fly at once if they are few
+// or its receiver is inside a call (see SimulatedNetwork), and the send completes when they land. A
+// payload is read when a receive takes it: straight from the
 // sender's buffer, or from a copy made when the sender's request ends first. A failed test or probe
 // takes kPollSeconds, or a loop around it would stop the world.
 #pragma once
@@ -31,6 +32,8 @@ class SimulatedTransport final : public Transport {
   std::optional<Arrival> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
   bool cancel(Request) override;
+  Request bell() override;
+  void ring() override;
   std::vector<int> dead_peers() override;
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override;
   Window* window_at(const void* address) override;
@@ -41,8 +44,12 @@ class SimulatedTransport final : public Transport {
 
   // Sleeps as part of a meeting with `members`: woken also if one of them goes.
   void sleep_among(std::span<const int> members, double until);
-  // Passes virtual time.
+  // Passes virtual time inside a call.
   void pass(double seconds);
+  // The actor of a lane that nobody has used yet starts to.
+  void begin();
+  // As SimulatedActor::sleep, while this lane is outside all calls: its long messages stand still.
+  void sleep_outside(double until, const char* what);
 
   // The world's side. A message to this lane has landed:
   void landed(SimulatedMessage&);
@@ -71,6 +78,7 @@ class SimulatedTransport final : public Transport {
   // What it sleeps for, while it does.
   std::span<const Request> awaited_;
   std::span<const int> meeting_;
+  std::uint64_t rings_ = 0;  // not yet heard
 };
 
 }  // namespace lockstep

@@ -3,9 +3,14 @@
 // faulty, shaped, witnessed. Views: group. One contract suite runs over all:
 // tests/transport/contract.h.
 //
-// Threads: a Transport belongs to one thread. Another thread takes another lane (see rank.h).
+// Threads: a Transport belongs to one thread. Another thread takes another lane (see rank.h); all
+// that it may do here is ring().
 // Order: messages with the same (from, to, tag key) are received in the order they were sent.
 // Progress: only inside calls on this object; every wait moves all open requests, not just its own.
+// A message of more than kEagerBytes moves only while both ends are inside calls, the sender on its
+// lane and the receiver on the same lane: while one of them computes it stands still. A shorter one
+// may arrive without its sender's further help, and waits for its receiver. So what is to happen
+// beside the computation is a job on the background's lane, at both ends.
 // Errors: TransportError that names the rank at fault; nothing waits past its deadline.
 // Leaving: destroying a Transport tells the peers; what they wait for from it then fails with
 // `left`, unless it had already been sent.
@@ -24,6 +29,9 @@
 namespace lockstep {
 
 inline constexpr int kAnyRank = -1;
+// No transport is asked to take a longer message while its receiver computes. Real ones may, as far
+// as their buffers go; simulated ones never do.
+inline constexpr std::size_t kEagerBytes = 64 << 10;
 
 // A point in time, in seconds on the clock of the rank that waits (Transport::now()).
 struct Deadline {
@@ -80,6 +88,13 @@ class Transport {
   // A cancelled recv takes no message. A send that has started can't be cancelled: then it is
   // waited for.
   virtual bool cancel(Request) = 0;
+
+  // A request that ends when ring() is called, so that a thread that waits for messages can be told
+  // something by another. One ring ends one bell, also one that is opened later. Its Arrival is
+  // that of an empty send.
+  [[nodiscard]] virtual Request bell() = 0;
+  // For any thread, as long as this lives. Never blocks for long.
+  virtual void ring() = 0;
 
   // Ranks known to be dead (not: left in good order), ascending.
   virtual std::vector<int> dead_peers() = 0;

@@ -159,6 +159,10 @@ bool UcxTransport::drop_strangers(Operation& o) {
 
 std::optional<Arrival> UcxTransport::take(Operation& o) {
   if (o.ended) drop_strangers(o);
+  if (o.is_bell && rings_.load() > 0) {
+    rings_.fetch_sub(1);
+    o.ended = true;
+  }
   if (!arrived(o)) return {};
   if (!o.receives) {
     release(o);
@@ -184,7 +188,7 @@ Arrival UcxTransport::land(Operation& o) {
 }
 
 void UcxTransport::throw_if_hopeless(Operation& o) {
-  if (arrived(o)) return;
+  if (arrived(o) || o.is_bell) return;
   if (drop_strangers(o)) return;
   const bool ended = o.ended;
   const int sender = ended && o.receives ? sender_of(o.info.sender_tag) : kAnyRank;
@@ -267,8 +271,19 @@ void UcxTransport::await_end(Operation& o) {
   while (!o.ended && now() < hung_up + kFailingSeconds) peers_.progress();
 }
 
+Request UcxTransport::bell() {
+  Operation& o = operations_.add();
+  o.is_bell = true;
+  o.peer = rank();
+  return {o.id};
+}
+
 bool UcxTransport::cancel(Request request) {
   Operation& o = operations_.find(request);
+  if (o.is_bell) {
+    release(o);
+    return true;
+  }
   if (!o.ended && o.receives) ucp_request_cancel(worker_->handle(), o.request);
   if (!o.ended) await_end(o);  // it had started
   if (!o.ended) return false;

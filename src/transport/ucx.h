@@ -8,6 +8,7 @@
 // A rank that waits sleeps. Windows are private memory: hosts share none.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ class UcxTransport final : public Transport {
   // is known to have died; then this rank hangs up on that peer.
   bool cancel(Request) override;
 
+  Request bell() override;
+  void ring() override {
+    rings_.fetch_add(1);
+    worker_->wake();
+  }
+
   std::vector<int> dead_peers() override { return deaths_.list(); }
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override;
   Window* window_at(const void* address) override { return windows_.at(address); }
@@ -64,6 +71,7 @@ class UcxTransport final : public Transport {
     std::uint64_t id = 0;
     bool ended = false;
     bool receives = false;
+    bool is_bell = false;
     int peer = 0;  // may be kAnyRank
     Tag tag;
     Bytes into;
@@ -93,6 +101,7 @@ class UcxTransport final : public Transport {
   PrivateWindows windows_;
   ScratchPool scratch_;
   Operations<Operation> operations_;
+  std::atomic<std::uint32_t> rings_ = 0;  // not yet heard
   std::unique_ptr<UcxWorker> worker_;
   UcxPeers peers_;  // goes first: its goodbye still ends operations
 };

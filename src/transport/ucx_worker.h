@@ -30,6 +30,8 @@ class UcxWorker {
   // Sleeps until there may be something to move, `also` (a descriptor, or -1) is readable, or the
   // time has passed. May return early.
   void sleep(int also, double seconds);
+  // For any thread: ends a sleep, or keeps the next one from starting.
+  void wake() { ucp_worker_signal(worker_); }
 
  private:
   ucp_context_h context_ = nullptr;

@@ -56,6 +56,7 @@ class WitnessedBackground final : public Background {
   void wait(std::uint64_t number) override;
   void drain() override;
   bool done(std::uint64_t number) override;
+  void ring() override { inner_.ring(); }
 
  private:
   void rethrow_kept();

@@ -77,6 +77,8 @@ class VirtualRank final : public Transport {
     if (m == net_.to[rank_].end()) return {};
     return Arrival{1 - rank_, m->data.size()};
   }
+  Request bell() override { return {++last_}; }
+  void ring() override {}  // nobody else can, in this thread
   bool cancel(Request request) override {
     return std::erase_if(open_, [&](const Open& o) { return o.id == request.id; }) > 0;
   }
