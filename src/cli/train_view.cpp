@@ -112,9 +112,14 @@ void TrainView::summary(const Json& s, const std::string& folder) {
     const auto share = [&](const char* name) {
       return total > 0 ? 100 * w[name].get<double>() / total : 0;
     };
-    add("{} {}: compute {:.1f} %, communicate {:.1f} %, wait {:.1f} %, {} sent\n",
+    add("{} {}: compute {:.1f} %, communicate {:.1f} %, wait {:.1f} %, {} sent",
         w["role"].get<std::string>(), w["rank"].get<int>(), share("compute_seconds"),
         share("communicate_seconds"), share("wait_seconds"), bytes_in_words(w["bytes_sent"]));
+    if (const auto merged = w["sends_merged"].get<std::uint64_t>(); merged > 0)
+      add(", {} sends merged", merged);
+    if (const auto withheld = w["sends_withheld"].get<std::uint64_t>(); withheld > 0)
+      add(", {} sends withheld: nobody else trained", withheld);
+    text += "\n";
   }
   if (!s["straggler"].is_null()) text += straggler_in_words(s);
   if (!folder.empty()) add("run: {}\n", folder);

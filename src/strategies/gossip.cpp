@@ -4,11 +4,16 @@
 //
 //   1. empties its inbox: x = (a x + a_s x_s)/(a + a_s), a = a + a_s for every (x_s, a_s) there;
 //   2. takes its own step;
-//   3. with probability p: halves a, and sends (x, a) to another worker.
+//   3. with probability p: halves a, and sends (x, a) to another worker that still trains.
+//
+// Here an iteration begins behind the gradient, so the inbox is emptied last: right before the next
+// gradient is taken. Messages travel beside the computation (see gossip_mail.h).
 //
 // So the mean of the workers by their masses moves only by their steps. A send is 4N + 8 bytes, and
-// p of them are expected in an iteration. What a worker that is gone had, and what was on its way
-// to it, is lost, mass and all.
+// p of them are expected in an iteration. Where two messages to one peer have not left yet, a third
+// is merged with the second; that is counted, and so is a send that finds nobody who still trains.
+// What a worker that is gone had, and what was on its way to it, is lost, mass and all.
+#include <memory>
 #include <sstream>
 
 #include "strategies/add_scaled.h"
@@ -30,36 +35,56 @@ class Gossip final : public Strategy {
         mass_(chunk(kWhole, crew.workers, crew.rank.rank()).count),
         random_(crew.rank.random(purpose_of("gossip"))) {}
 
+  ~Gossip() override {
+    if (!mail_) return;
+    mail_->abandon();
+    crew_.rank.background.ring();
+  }
+
   void begin(Replica& replica) override {
     book_.has_mass(mass());
-    mail_.emplace(crew_.rank, replica.weights(), proof_.on());
+    mail_ = std::make_shared<GossipMail>(crew_.rank, replica.weights(), proof_);
+  }
+
+  void go() override {
+    mail_->go();
+    job_ = crew_.rank.background.post([mail = mail_](Transport& lane) { mail->work(lane); });
   }
 
   void update(Replica& replica, const Step& step) override {
+    if (mail_->failed()) crew_.rank.background.wait(job_);
     step_ = step.number;
-    const Values x = replica.weights();
-    mail_->take_what_is_here(into(x));
     replica.apply_gradients(step.number);
-    if (random_.uniform() < p_) send_half(x);
+    if (random_.uniform() < p_) send_half(replica.weights());
+    empty_inbox(replica.weights());
     book_.has_mass(mass());
+    hidden_s_ = mail_->exchanging_s();
   }
 
   void rest(Replica& replica) override {
-    mail_->rest(into(replica.weights()));
+    mail_->rest_when_sent();
+    crew_.rank.background.ring();
+    crew_.rank.background.wait(job_);
+    empty_inbox(replica.weights());
     book_.has_mass(mass());
   }
 
+  double hidden_s() const override { return hidden_s_; }
+  Sends sends() const override { return sends_; }
   double mass() const override { return part_of_all(mass_); }
 
   int own_steps(const Step&) const override { return 1; }
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
-  std::string state() const override { return fmt::format("{} {}", mass_, random_.state()); }
+  std::string state() const override {
+    return fmt::format("{} {} {} {}", mass_, sends_.merged, sends_.withheld, random_.state());
+  }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     std::string random;
-    if (!(in >> mass_ >> std::ws) || !std::getline(in, random) || mass_ > kWhole)
+    if (!(in >> mass_ >> sends_.merged >> sends_.withheld >> std::ws) ||
+        !std::getline(in, random) || mass_ > kWhole)
       throw UsageError("the saved state of gossip is damaged");
     random_.restore(random);
   }
@@ -69,43 +94,50 @@ class Gossip final : public Strategy {
     return static_cast<double>(mass) / static_cast<double>(kWhole);
   }
 
-  GossipMail::Take into(Values x) {
-    return [this, x](int from, const GossipHead& head, Values x_s) { mix(x, from, head, x_s); };
+  void empty_inbox(Values x) {
+    if (GossipMail::Parcel* parcel = mail_->take()) mix(x, *parcel);
   }
 
   // As x + share (x_s - x): who agrees goes on agreeing, to the bit.
-  void mix(Values x, int from, const GossipHead& head, Values x_s) {
-    const double a = static_cast<double>(mass_), a_s = static_cast<double>(head.mass());
+  void mix(Values x, GossipMail::Parcel& parcel) {
+    const double a = static_cast<double>(mass_), a_s = static_cast<double>(parcel.mass);
     const double share = a_s / (a + a_s);
     const Projection mine = proof_.of(x);
+    const Values x_s = parcel.x.values();
     add_scaled(x_s, -1, x);
     add_scaled(x, share, x_s);
-    proof_.expect("weights", x, {{1 - share, mine}, {share, head.proof}});
+    proof_.expect("weights", x, {{1 - share, mine}, {share, parcel.proof}});
     book_.arrived();
-    book_.mixes(share, head.proof);
-    book_.mass_came(part_of_all(head.mass()));
-    mass_ += head.mass();
-    contributions_.add(from, share, head.steps_from(step_));
+    book_.mixes(share, parcel.proof);
+    book_.mass_came(part_of_all(parcel.mass));
+    mass_ += parcel.mass;
+    for (const auto& [from, head] : parcel.parts)
+      contributions_.add(from, static_cast<double>(head.mass()) / (a + a_s),
+                         head.steps_from(step_));
   }
 
-  // Nothing is sent where the last message has not left yet, or where half is nothing.
+  // Nothing is sent where nobody else trains any more, or where half is nothing.
   void send_half(Values x) {
     const std::vector<int> others = mail_->others();
-    if (others.empty()) return;
-    const int to = others[random_.below(others.size())];
     const std::uint64_t half = mass_ / 2;
-    if (half == 0 || !mail_->is_free(to)) return;
+    if (others.empty() || half == 0) {
+      ++sends_.withheld;
+      return;
+    }
     mass_ -= half;
-    const GossipHead head = GossipHead::of(half, step_, proof_.of(x));
-    mail_->send(to, head, x);
-    book_.mass_left(part_of_all(head.mass()), mass());
+    if (!mail_->put(others[random_.below(others.size())], half, step_, x)) ++sends_.merged;
+    book_.mass_left(part_of_all(half), mass());
+    crew_.rank.background.ring();
   }
 
   const double p_;
   std::uint64_t mass_;
   Rng random_;
   std::uint64_t step_ = 0;
-  std::optional<GossipMail> mail_;
+  std::shared_ptr<GossipMail> mail_;
+  std::uint64_t job_ = 0;
+  Sends sends_;
+  double hidden_s_ = 0;
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "strategies/gossip_mail.h"
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 
+#include "strategies/add_scaled.h"
 #include "transport/patient.h"
 
 namespace lockstep {
@@ -17,132 +20,337 @@ std::uint64_t GossipHead::steps_from(std::uint64_t step) const {
   return std::min(apart, static_cast<std::uint16_t>(-apart));
 }
 
-GossipMail::GossipMail(const Rank& rank, Values weights, bool with_proofs)
-    : lane_(rank.peers),
-      head_bytes_(with_proofs ? sizeof(GossipHead) : sizeof(std::uint64_t)),
+GossipMail::GossipMail(const Rank& rank, Values weights, const MixAudit& proof)
+    : peers_(rank.peers),
+      clock_(rank.clock),
+      lock_(rank.lock),
+      proof_(proof),
+      head_bytes_(proof.on() ? sizeof(GossipHead) : sizeof(std::uint64_t)),
+      pattern_(weights),
       gone_(rank.size()),
       rests_(rank.size()),
-      inbox_(weights, weights.count()) {}
-
-// The buffers go: no transport may use them any more.
-GossipMail::~GossipMail() {
-  if (coming_) give_up(coming_->x);
-  for (const Sending& sending : sending_) {
-    give_up(sending.x_sent);
-    give_up(sending.head_sent);
-  }
-}
-
-void GossipMail::give_up(Request request) const {
-  try {
-    lane_.cancel(request);
-  } catch (const std::exception&) {  // it has ended
-  }
-}
-
-// Does something with a peer. False: that one is gone.
-template <class F>
-bool GossipMail::talk(int peer, F&& f) {
-  try {
-    f();
-    return true;
-  } catch (const TransportError& e) {
-    if (!e.is_gone()) throw;
-    gone_[peer] = true;
-    return false;
-  }
-}
-
-void GossipMail::take_what_is_here(const Take& take) {
-  while (take_next(take)) {
-  }
-}
-
-// False: nothing is here, or not all of it yet.
-bool GossipMail::take_next(const Take& take) {
-  if (coming_) return land(take, false);
-  const auto head = lane_.probe(kAnyRank, kHead);
-  if (!head) return false;
-  talk(head->from, [&] { open_next(head->from); });
-  return !coming_ || land(take, false);
-}
-
-// The head of that peer's next message: it is here, or it is waited for.
-void GossipMail::open_next(int peer) {
-  const Request request = lane_.recv(peer, kHead, bytes_of(head_).part(0, head_bytes_));
-  rests_[peer] = wait_while_it_lives(lane_, request).bytes == 0;
-  const Values x = inbox_.values();
-  if (!rests_[peer])
-    coming_ = {peer, lane_.recv(peer, kWeights.with_format(x.format()), x.bytes())};
-}
-
-// Takes the message that is coming. False: not all of it is here yet.
-bool GossipMail::land(const Take& take, bool wait) {
-  bool here = false;
-  const bool still_there = talk(coming_->from, [&] {
-    if (wait) wait_while_it_lives(lane_, coming_->x);
-    here = wait || lane_.test(coming_->x);
-  });
-  if (!here && still_there) return false;
-  const int from = coming_->from;
-  coming_.reset();
-  if (here) take(from, head_, inbox_.values());
-  return true;
-}
+      inbox_{.x = Scratch(weights, weights.count())},
+      taken_{.x = Scratch(weights, weights.count())} {}
 
 std::vector<int> GossipMail::others() {
-  for (const int dead : lane_.dead_peers()) gone_[dead] = true;
-  std::vector<int> living;
-  for (int peer = 0; peer < lane_.size(); ++peer)
-    if (is_other(peer)) living.push_back(peer);
-  return living;
+  const std::vector<int> dead = peers_.dead_peers();
+  const std::lock_guard hold(lock_);
+  std::vector<int> training;
+  for (int peer = 0; peer < peers_.size(); ++peer)
+    if (peer != peers_.rank() && !gone_[peer] && !rests_[peer] &&
+        !std::ranges::binary_search(dead, peer))
+      training.push_back(peer);
+  return training;
 }
 
-bool GossipMail::is_free(int to) {
-  collect_sent(false);
-  return std::ranges::find(sending_, to, &Sending::to) == sending_.end();
+// As x + share (x_s - x): who agrees goes on agreeing, to the bit. Writes to x_s.
+void GossipMail::merge(Values x, std::uint64_t& mass, Projection& proof, Values x_s,
+                       const GossipHead& head) const {
+  const double a = static_cast<double>(mass), a_s = static_cast<double>(head.mass());
+  const double share = a_s / (a + a_s);
+  add_scaled(x_s, -1, x);
+  add_scaled(x, share, x_s);
+  proof_.expect("weights that were merged on their way", x,
+                {{1 - share, proof}, {share, head.proof}});
+  proof = proof_.of(x);
+  mass += head.mass();
 }
 
-void GossipMail::send(int to, const GossipHead& head, Values x) {
-  if (idle_.empty()) idle_.push_back({to, {}, Scratch(x, x.count())});
-  sending_.splice(sending_.end(), idle_, idle_.begin());
-  Sending& sending = sending_.back();
-  sending.to = to;
-  sending.head = head;
-  copy(sending.x.values().bytes(), x.bytes());
-  sending.head_sent = lane_.send(to, kHead, bytes_of(sending.head).part(0, head_bytes_));
-  sending.x_sent = lane_.send(to, kWeights.with_format(x.format()), sending.x.values().bytes());
+GossipMail::Outgoing GossipMail::idle_one() {
+  if (idle_.empty()) return {0, {}, Scratch(pattern_, pattern_.count())};
+  Outgoing one = std::move(idle_.front());
+  idle_.pop_front();
+  return one;
 }
 
-// The memory of what has left is used again. `wait`: until all has.
-void GossipMail::collect_sent(bool wait) {
-  for (auto it = sending_.begin(); it != sending_.end();) {
-    const auto sending = it++;
-    bool x_sent = false, head_sent = false;
-    const bool still_there = talk(sending->to, [&] {
-      if (wait) wait_while_it_lives(lane_, sending->x_sent);
-      x_sent = wait || lane_.test(sending->x_sent);
-      if (x_sent) lane_.wait(sending->head_sent);  // went ahead
-      head_sent = x_sent;
-    });
-    if (!x_sent && still_there) continue;
-    if (!head_sent) give_up(sending->head_sent);
-    idle_.splice(idle_.end(), sending_, sending);
+bool GossipMail::put(int to, std::uint64_t mass, std::uint64_t step, Values x) {
+  const std::lock_guard hold(lock_);
+  Outgoing out = idle_one();
+  out.to = to;
+  out.head = GossipHead::of(mass, step, proof_.of(x));
+  copy(out.x.values().bytes(), x.bytes());
+  const auto queued = std::ranges::find(outbox_, to, &Outgoing::to);
+  if (queued == outbox_.end()) {
+    outbox_.push_back(std::move(out));
+    return true;
   }
+  std::uint64_t sum = queued->head.mass();
+  Projection proof = queued->head.proof;
+  merge(queued->x.values(), sum, proof, out.x.values(), out.head);
+  queued->head = GossipHead::of(sum, step, proof);
+  idle_.push_back(std::move(out));
+  return false;
 }
 
-void GossipMail::rest(const Take& take) {
-  for (int peer = 0; peer < lane_.size(); ++peer)
-    if (is_other(peer))
-      talk(peer, [&] { wait_while_it_lives(lane_, lane_.send(peer, kHead, {})); });
-  if (coming_) land(take, true);
-  for (int peer = 0; peer < lane_.size(); ++peer)
-    while (is_other(peer) && !rests_[peer]) {
-      talk(peer, [&] { open_next(peer); });
-      if (coming_) land(take, true);
-    }
-  collect_sent(true);
+void GossipMail::received(int from, const GossipHead& head, Scratch& x) {
+  const std::lock_guard hold(lock_);
+  if (inbox_.parts.empty()) {
+    std::swap(inbox_.x, x);
+    inbox_.mass = head.mass();
+    inbox_.proof = head.proof;
+  } else {
+    merge(inbox_.x.values(), inbox_.mass, inbox_.proof, x.values(), head);
+  }
+  inbox_.parts.push_back({from, head});
+}
+
+GossipMail::Parcel* GossipMail::take() {
+  taken_.parts.clear();
+  {
+    const std::lock_guard hold(lock_);
+    if (!inbox_.parts.empty()) std::swap(inbox_, taken_);
+  }
+  return taken_.parts.empty() ? nullptr : &taken_;
+}
+
+void GossipMail::rest_when_sent() {
+  const std::lock_guard hold(lock_);
+  resting_ = true;
+}
+
+void GossipMail::go() {
+  const std::lock_guard hold(lock_);
+  resting_ = false;
   rests_.assign(rests_.size(), false);
+}
+
+double GossipMail::exchanging_s() {
+  const std::lock_guard hold(lock_);
+  return exchanging_s_;
+}
+
+// The job's side: what is open on the lane. No call on the lane is made under the lock.
+class GossipMail::Job {
+ public:
+  Job(GossipMail& mail, Transport& lane)
+      : mail_(mail),
+        lane_(lane),
+        peers_(lane.size()),
+        landing_(mail.pattern_, mail.pattern_.count()) {}
+  Job(const Job&) = delete;
+  // The buffers go: no transport may use them any more.
+  ~Job() {
+    for (std::size_t peer = 0; peer < peers_.size(); ++peer) drop(static_cast<int>(peer));
+    if (bell_) give_up(*bell_);
+  }
+
+  void run() {
+    {
+      const std::lock_guard hold(mail_.lock_);
+      for (std::size_t peer = 0; peer < peers_.size(); ++peer)
+        peers_[peer].gone = mail_.gone_[peer];
+    }
+    for (int peer = 0; peer < lane_.size(); ++peer)
+      if (is_there(peer)) listen(peer);
+    while (!over()) {
+      take_orders();
+      if (!over()) step();
+    }
+  }
+
+ private:
+  struct Sending {
+    Outgoing out;
+    Request head, x;
+    int open = 2;
+  };
+  struct Peer {
+    bool gone = false, rests = false;
+    GossipHead head;               // what it says next lands here
+    std::optional<Request> heard;  // the receive of that
+    std::optional<Request> coming;
+    std::optional<Sending> sending;
+    std::optional<Request> told;  // that this rank rests
+  };
+
+  bool is_there(int peer) const { return peer != lane_.rank() && !peers_[peer].gone; }
+
+  void give_up(Request request) const {
+    try {
+      lane_.cancel(request);
+    } catch (const std::exception&) {  // it has ended
+    }
+  }
+
+  // Ends all that is open with a peer.
+  void drop(int peer) {
+    Peer& p = peers_[peer];
+    for (std::optional<Request>* request : {&p.heard, &p.coming, &p.told})
+      if (*request) give_up(*std::exchange(*request, std::nullopt));
+    if (p.sending) {
+      give_up(p.sending->head);
+      give_up(p.sending->x);
+    }
+    p.sending.reset();
+    std::erase(here_, peer);
+  }
+
+  void lose(int peer) {
+    drop(peer);
+    peers_[peer].gone = true;
+    {
+      const std::lock_guard hold(mail_.lock_);
+      mail_.gone_[peer] = true;
+    }
+    open_next();
+  }
+
+  void listen(int peer) {
+    Peer& p = peers_[peer];
+    p.heard = lane_.recv(peer, kHead, bytes_of(p.head).part(0, mail_.head_bytes_));
+  }
+
+  // The weights of one message at a time, in the order of their heads: so memory for one.
+  void open_next() {
+    if (here_.empty() || peers_[here_.front()].coming) return;
+    const Values x = landing_.values();
+    peers_[here_.front()].coming =
+        lane_.recv(here_.front(), kWeights.with_format(x.format()), x.bytes());
+  }
+
+  bool over() const {
+    if (mail_.abandoned_) return true;
+    if (!said_rest_) return false;
+    for (int peer = 0; peer < lane_.size(); ++peer) {
+      const Peer& p = peers_[peer];
+      if (is_there(peer) && (!p.rests || p.sending || p.told)) return false;
+    }
+    return true;
+  }
+
+  // What the rank's thread wants: sends, one a peer at a time, and in the end to rest.
+  void take_orders() {
+    std::list<Outgoing> starting;
+    bool rest = false;
+    {
+      const std::lock_guard hold(mail_.lock_);
+      for (auto out = mail_.outbox_.begin(); out != mail_.outbox_.end();) {
+        const auto one = out++;
+        if (!peers_[one->to].sending) starting.splice(starting.end(), mail_.outbox_, one);
+      }
+      resting_ = mail_.resting_;
+      rest = resting_ && mail_.outbox_.empty() && !said_rest_;
+    }
+    for (Outgoing& out : starting) {
+      const int to = out.to;
+      if (!is_there(to)) {  // what has not left comes back
+        mail_.received(lane_.rank(), out.head, out.x);
+        continue;
+      }
+      Sending& s = peers_[to].sending.emplace(Sending{std::move(out), {}, {}});
+      const Values x = s.out.x.values();
+      s.head = lane_.send(to, kHead, bytes_of(s.out.head).part(0, mail_.head_bytes_));
+      s.x = lane_.send(to, kWeights.with_format(x.format()), x.bytes());
+    }
+    if (!rest) return;
+    said_rest_ = true;
+    for (int peer = 0; peer < lane_.size(); ++peer)
+      if (is_there(peer)) peers_[peer].told = lane_.send(peer, kHead, {});
+  }
+
+  // Waits for the next thing that happens, and deals with it.
+  void step() {
+    if (!bell_) bell_ = lane_.bell();
+    std::vector<Request> open{*bell_};
+    std::vector<int> whose{lane_.rank()};
+    const auto add = [&](int peer, Request request) {
+      open.push_back(request);
+      whose.push_back(peer);
+    };
+    bool busy = false;
+    for (int peer = 0; peer < lane_.size(); ++peer) {
+      const Peer& p = peers_[peer];
+      if (p.heard) add(peer, *p.heard);
+      if (p.coming) add(peer, *p.coming);
+      if (p.told) add(peer, *p.told);
+      if (p.sending && p.sending->open == 2) add(peer, p.sending->head);
+      if (p.sending) add(peer, p.sending->x);
+      busy |= p.coming || p.sending;
+    }
+    Arrival arrival;
+    std::size_t ended = 0;
+    std::optional<TransportError> gone;
+    const double since = mail_.clock_.now();
+    try {
+      ended = wait_any_while_they_live(lane_, open, &arrival);
+    } catch (const TransportError& e) {
+      gone = e;  // what follows may pass time, which no handler must
+    }
+    if (busy && !resting_) {
+      const std::lock_guard hold(mail_.lock_);
+      mail_.exchanging_s_ += mail_.clock_.now() - since;
+    }
+    if (gone) {
+      int peer = 0;
+      while (peer < lane_.size() && lane_.job_rank(peer) != gone->waited_for()) ++peer;
+      if (!gone->is_gone() || peer == lane_.size() || !is_there(peer)) throw *gone;
+      return lose(peer);
+    }
+    if (ended == 0)
+      bell_.reset();
+    else
+      happened(whose[ended], open[ended], arrival);
+  }
+
+  void happened(int peer, Request ended, const Arrival& arrival) {
+    Peer& p = peers_[peer];
+    if (p.heard == ended)
+      heard(peer, arrival.bytes == 0);
+    else if (p.coming == ended)
+      landed(peer);
+    else if (p.told == ended)
+      p.told.reset();
+    else if (ended == p.sending->head)
+      p.sending->open = 1;
+    else
+      sent(p);
+  }
+
+  void heard(int peer, bool rests) {
+    peers_[peer].heard.reset();
+    if (rests) {
+      peers_[peer].rests = true;
+      const std::lock_guard hold(mail_.lock_);
+      mail_.rests_[peer] = true;
+      return;
+    }
+    here_.push_back(peer);
+    open_next();
+  }
+
+  void landed(int peer) {
+    peers_[peer].coming.reset();
+    here_.pop_front();
+    mail_.received(peer, peers_[peer].head, landing_);
+    listen(peer);
+    open_next();
+  }
+
+  // The weights have left, and the head went ahead of them.
+  void sent(Peer& p) {
+    if (p.sending->open == 2) lane_.wait(p.sending->head);
+    Outgoing out = std::move(p.sending->out);
+    p.sending.reset();
+    const std::lock_guard hold(mail_.lock_);
+    mail_.idle_.push_back(std::move(out));
+  }
+
+  GossipMail& mail_;
+  Transport& lane_;
+  std::vector<Peer> peers_;
+  std::deque<int> here_;  // peers whose head is here, and whose weights are not
+  Scratch landing_;
+  std::optional<Request> bell_;
+  bool resting_ = false, said_rest_ = false;
+};
+
+void GossipMail::work(Transport& lane) {
+  try {
+    Job(*this, lane).run();
+  } catch (const std::exception&) {
+    failed_ = true;
+    throw;
+  }
 }
 
 }  // namespace lockstep

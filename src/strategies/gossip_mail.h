@@ -1,14 +1,22 @@
-// The messages of gossip: weights with a mass, one way. Nothing here waits for a peer before all
-// come to rest, and a peer that is gone stops nobody.
+// The messages of gossip: weights with a mass, one way, on the background's lane. One job runs from
+// go() to rest(). It is always inside a call, so that what others send arrives while this rank
+// computes, and the rank's thread rings when there is something to send. Nobody waits for a peer
+// before all come to rest, and a peer that is gone stops nobody.
+//
+// Memory is bounded: what has arrived and is not yet taken is one mean by masses, and so is what is
+// still to be sent to a peer that has not had the last message yet.
+//
+// Used by a rank and its own background at once, and owned by both: the job may outlive the
+// strategy that posted it by a moment.
 #pragma once
 
-#include <functional>
+#include <atomic>
 #include <list>
 #include <optional>
 #include <vector>
 
 #include "collectives/scratch.h"
-#include "strategies/projection.h"
+#include "strategies/mix_audit.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -30,55 +38,72 @@ struct GossipHead {
 
 class GossipMail {
  public:
-  // Takes in a message of `from`; x is the mail's memory, free to be written until this returns.
-  using Take = std::function<void(int from, const GossipHead&, Values x)>;
+  // What has arrived, as one: the mean of its parts by their masses.
+  struct Parcel {
+    struct Part {
+      int from;
+      GossipHead head;
+    };
+    std::vector<Part> parts = {};
+    std::uint64_t mass = 0;
+    Projection proof = {};  // of x, as its senders have it
+    Scratch x;
+  };
 
-  // For weights like these. With proofs a head is sent whole, else its 8 bytes of mass.
-  GossipMail(const Rank& rank, Values weights, bool with_proofs);
+  // For weights like these. Under the audit heads are sent whole, else their 8 bytes of mass.
+  GossipMail(const Rank& rank, Values weights, const MixAudit& proof);
   GossipMail(const GossipMail&) = delete;
-  ~GossipMail();
 
-  // All that has arrived.
-  void take_what_is_here(const Take&);
-  // Those that live, without this rank.
+  // The job: until rest_when_sent() has been called, all peers rest or are gone, and nothing is
+  // under way; or until abandon().
+  void work(Transport& lane);
+
+  // For the rank's thread. Those that live and train, without this rank:
   std::vector<int> others();
-  // Has the last message to this one left yet? Else send() would need more memory, without end.
-  bool is_free(int to);
-  // A copy of x.
-  void send(int to, const GossipHead&, Values x);
-  // Collective over the living: returns when all of them rest, all that is under way to this rank
-  // is taken, and all it sent has left.
-  void rest(const Take&);
+  // A copy of x is sent. False: it was merged with what waits for that peer. Ring after it.
+  bool put(int to, std::uint64_t mass, std::uint64_t step, Values x);
+  // All that has arrived, if anything has. Its memory is this one's again at the next call.
+  Parcel* take();
+  // This rank takes no more steps, and nothing more will be put. Ring after it.
+  void rest_when_sent();
+  // All rest and have met: they are about to train again.
+  void go();
+  // Seconds, so far, in which messages were under way while this rank trained.
+  double exchanging_s();
+  // Has the job thrown?
+  bool failed() const { return failed_; }
+  // The strategy goes away, and the job when it is rung.
+  void abandon() { abandoned_ = true; }
 
  private:
-  struct Sending {
+  class Job;
+  struct Outgoing {
     int to;
     GossipHead head;
     Scratch x;
-    Request head_sent{}, x_sent{};
-  };
-  struct Coming {
-    int from;
-    Request x;
   };
 
-  bool is_other(int peer) const { return peer != lane_.rank() && !gone_[peer]; }
-  void give_up(Request) const;
-  template <class F>
-  bool talk(int peer, F&&);
-  bool take_next(const Take&);
-  void open_next(int peer);
-  bool land(const Take&, bool wait);
-  void collect_sent(bool wait);
+  void merge(Values into, std::uint64_t& mass, Projection& proof, Values x,
+             const GossipHead&) const;
+  // Takes in what a job received into `x`, which then is other memory.
+  void received(int from, const GossipHead&, Scratch& x);
+  Outgoing idle_one();
 
-  Transport& lane_;
+  Transport& peers_;
+  Clock& clock_;
+  Lock& lock_;
+  const MixAudit proof_;
   const std::size_t head_bytes_;
+  const Values pattern_;  // what buffers are like; its memory is not touched
+  // Under the lock:
   std::vector<bool> gone_, rests_;  // by peer
-  // The message whose head is here: one at a time, so memory for one.
-  GossipHead head_;
-  Scratch inbox_;
-  std::optional<Coming> coming_;
-  std::list<Sending> sending_, idle_;
+  std::list<Outgoing> outbox_, idle_;
+  Parcel inbox_;
+  bool resting_ = false;
+  double exchanging_s_ = 0;
+  // The rank's own.
+  Parcel taken_;
+  std::atomic<bool> failed_ = false, abandoned_ = false;
 };
 
 }  // namespace lockstep

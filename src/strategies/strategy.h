@@ -142,6 +142,8 @@ class Strategy {
   virtual double waited_s() const { return 0; }
   // Seconds in which exchanges went on beside the computation, so far.
   virtual double hidden_s() const { return 0; }
+  // Of this run's steps so far, those before a resume among them.
+  virtual Sends sends() const { return {}; }
 
   // What was mixed into the numbers that this rank holds, so far.
   const Contributions& contributions() const { return contributions_; }

@@ -67,6 +67,8 @@ Json to_json(const RankReport& r) {
           {"communicate_seconds", r.spent.communicate_s},
           {"hidden_seconds", r.spent.hidden_s},
           {"wait_seconds", r.spent.wait_s},
+          {"sends_merged", r.sends.merged},
+          {"sends_withheld", r.sends.withheld},
           {"mass", r.mass ? Json(*r.mass) : Json(nullptr)},
           {"contributions",
            {{"count", r.contributions.count},

@@ -32,6 +32,7 @@ struct RankReport {
   std::optional<MemoryPeaks> peaks;  // as sampled
   Contributions contributions;       // to the numbers it holds; none where all step together
   std::optional<double> mass;        // where workers go apart: see Strategy::mass()
+  Sends sends;
 };
 nlohmann::ordered_json to_json(const RankReport&);
 

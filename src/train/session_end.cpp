@@ -121,7 +121,8 @@ RankReport Session::report() {
                     {},
                     recorder_.peaks(),
                     contributions(),
-                    {}};
+                    {},
+                    strategy_->sends()};
   if (apart_ && crew_.works() && crew_.servers == 0) report.mass = strategy_->mass();
   if (!experiment.simulation) report.usage = usage_since(used_, rank_.clock.now() - started_);
   return report;

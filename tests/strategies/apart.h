@@ -35,6 +35,7 @@ struct ApartRecord {
   Contributions contributions;
   std::vector<std::uint64_t> updates;  // see ToyReplica
   std::string state;
+  Sends sends;
   Traffic exchanged;  // as gradients and weights, on both lanes
   double waited_s = 0, hidden_s = 0, trained_s = 0;
   bool left = false;
@@ -75,6 +76,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
       if (t == 5 && me == training.leaves) {
         record.left = true;
         record.mass = strategy->mass();
+        if (training.servers > 0) rank.background.drain();  // what it pushed has left
         return record;
       }
       rank.clock.charge(training.step_s.empty() ? 0.1 : training.step_s[me]);
@@ -100,6 +102,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   record.state = strategy->state();
   record.waited_s = strategy->waited_s();
   record.hidden_s = strategy->hidden_s();
+  record.sends = strategy->sends();
   for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
     for (const Ledger& lane : {ledger, background.ledger()})
       record.exchanged += total_of(lane, purpose);
