@@ -14,7 +14,7 @@ namespace {
 
 class Asp final : public Central {
  public:
-  using Central::Central;
+  explicit Asp(const Crew& crew) : Central(crew, Talks::here) {}
 
   void update(Replica& replica, const Step& step) override {
     if (step.samples[crew_.rank.rank()] > 0) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <sstream>
+#include <utility>
 
 namespace lockstep {
 
@@ -16,7 +17,10 @@ Values nothing_like(Values values) { return values.part({0, 0}); }
 
 void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::uint64_t) {
   if (!server_) server_.emplace(crew_, proof_, static_cast<CentralRule&>(*this), counts_);
-  server_->serve(replica, first);
+  if (talks_ == Talks::here) return server_->serve(crew_.rank.peers, replica, first);
+  Background& background = crew_.rank.background;
+  background.wait(background.post(
+      [this, &replica, first](Transport& lane) { server_->serve(lane, replica, first); }));
 }
 
 std::string Central::state() const {
@@ -34,8 +38,8 @@ void Central::restore(const std::string& state) {
 void Central::rest(Replica& replica) {
   const Values weights = replica.weights();
   if (!model_) model_.emplace(weights, weights.count());
-  client_.ask({Wants::rest}, nothing_like(weights), model_->values());
-  pulled_ = client_.answer().proof;
+  Talk talk = start({Wants::rest}, nothing_like(weights), model_->values());
+  finish(talk);
   resting_ = true;
 }
 
@@ -45,39 +49,73 @@ bool Central::fetch_model(Values model) {
     proof_.expect("model at rest", model, {{1, pulled_}});
     return true;
   }
-  client_.ask({Wants::model}, nothing_like(model), model);
-  client_.answer();
+  Talk talk = start({Wants::model}, nothing_like(model), model);
+  finish(talk);
   return true;
 }
 
-void Central::ask(const Step& step, Wants wants, Values pushed, Values into) {
+// Jobs run one after the other, so a server hears this worker in the order in which it speaks.
+Central::Talk Central::start(const CentralRequest& request, Values pushed, Values into,
+                             std::shared_ptr<const void> memory) {
+  if (!talk_) talk_ = std::make_shared<Shared>(crew_, proof_);
+  if (request.brings) book_.pushed(proof_.of(pushed));
+  Talk talk{0, request.wants, std::make_shared<CentralAnswer>()};
+  if (talks_ == Talks::here) {
+    *talk.answer = talk_->client.ask(crew_.rank.peers, request, pushed, into);
+    return talk;
+  }
+  talk.job = crew_.rank.background.post([shared = talk_, answer = talk.answer, request, pushed,
+                                         into, memory = std::move(memory)](Transport& lane) {
+    const double since = shared->clock.now();
+    *answer = shared->client.ask(lane, request, pushed, into);
+    shared->talked_s += shared->clock.now() - since;
+  });
+  return talk;
+}
+
+Central::Talk Central::start(const Step& step, Wants wants, Values pushed, Values into,
+                             std::shared_ptr<const void> memory) {
   resting_ = false;
-  client_.ask({wants, pushed.count() > 0 ? 1u : 0u, step.number}, pushed, into);
+  return start({wants, pushed.count() > 0 ? 1u : 0u, step.number}, pushed, into, std::move(memory));
+}
+
+std::uint64_t Central::finish(Talk& talk) {
+  if (!talk.answer) return 0;
+  if (talk.job > 0) {
+    const double since = crew_.rank.clock.now();
+    crew_.rank.background.wait(talk.job);
+    blocked_s_ += crew_.rank.clock.now() - since;
+  }
+  const CentralAnswer answer = *std::exchange(talk.answer, nullptr);
+  waited_s_ += answer.held_s;
+  if (talk.wants == Wants::weights) book_.arrived();
+  if (talk.wants == Wants::weights || talk.wants == Wants::rest) pulled_ = answer.proof;
+  return answer.clock;
 }
 
 void Central::push(const Step& step, Values pushed) {
-  ask(step, Wants::nothing, pushed, nothing_like(pushed));
+  Talk talk = start(step, Wants::nothing, pushed, nothing_like(pushed));
+  finish(talk);
 }
 
 std::uint64_t Central::pull(const Step& step, Values into) {
-  start_pull(step, into);
-  return finish_pull();
+  Talk talk = start(step, Wants::weights, nothing_like(into), into);
+  return finish(talk);
 }
 
 std::uint64_t Central::push_and_pull(const Step& step, Values pushed, Values into) {
-  ask(step, Wants::weights, pushed, into);
-  return finish_pull();
+  Talk talk = start(step, Wants::weights, pushed, into);
+  return finish(talk);
 }
 
-void Central::start_pull(const Step& step, Values into) {
-  ask(step, Wants::weights, nothing_like(into), into);
+Central::Talk Central::start_push(const Step& step, std::shared_ptr<Scratch> pushed) {
+  const Values values = pushed->values();
+  return start(step, Wants::nothing, values, nothing_like(values), std::move(pushed));
 }
 
-std::uint64_t Central::finish_pull() {
-  const CentralAnswer answer = client_.answer();
-  waited_s_ += answer.held_s;
-  pulled_ = answer.proof;
-  return answer.clock;
+Central::Talk Central::start_pull(const Step& step, std::shared_ptr<Scratch> into) {
+  const Values values = into->values();
+  return start(step, Wants::weights, nothing_like(values), values, std::move(into));
 }
 
 void Central::step_with(Replica& replica, const Push& push) {

@@ -7,6 +7,7 @@
 // concern of the others; a server that is gone stops all.
 #pragma once
 
+#include <atomic>
 #include <optional>
 
 #include "strategies/central_client.h"
@@ -16,8 +17,12 @@ namespace lockstep {
 
 class Central : public Strategy, protected CentralRule {
  public:
-  explicit Central(const Crew& crew)
-      : Strategy(crew), client_(crew_, proof_, book_), counts_(1 + crew.workers) {}
+  // Where workers and servers talk: on the rank's own lane, so that nothing stands between a rank
+  // that waits and its answer; or on the background's, so that messages move while workers compute.
+  enum class Talks { here, beside };
+
+  Central(const Crew& crew, Talks talks)
+      : Strategy(crew), talks_(talks), counts_(1 + crew.workers) {}
 
   void serve(Replica&, const StepAt&, std::uint64_t first, std::uint64_t end) override;
   // Leaves the replica as it is: what it then goes on with is the strategy's affair.
@@ -27,6 +32,7 @@ class Central : public Strategy, protected CentralRule {
   void read_model(Replica&, Values model) override { fetch_model(model); }
   // In which the servers' rule held this worker back, or nobody needed this server.
   double waited_s() const override { return server_ ? server_->waited_s() : waited_s_; }
+  double hidden_s() const override { return talk_ ? talk_->talked_s - blocked_s_ : 0; }
 
   // A server's counts.
   std::string state() const override;
@@ -36,18 +42,28 @@ class Central : public Strategy, protected CentralRule {
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
  protected:
+  // Something said to the servers that may still be under way.
+  struct Talk {
+    std::uint64_t job = 0;
+    CentralRequest::Wants wants = CentralRequest::Wants::nothing;
+    std::shared_ptr<CentralAnswer> answer = nullptr;
+  };
+
   // On workers, in update(). A push returns when the numbers are sent, and are the caller's again.
   void push(const Step&, Values);
   // Returns the clock of what is then in `into`.
   std::uint64_t pull(const Step&, Values into);
   std::uint64_t push_and_pull(const Step&, Values pushed, Values into);
-  // The same in two parts, with time for something else in between.
-  void start_pull(const Step&, Values into);
-  std::uint64_t finish_pull();
+
+  // The same in two parts. REQUIRES: Talks::beside. The numbers are the talk's until it is
+  // finished: a talk is finished by the strategy before it is forgotten, or outlives it with the
+  // memory.
+  Talk start_push(const Step&, std::shared_ptr<Scratch> pushed);
+  Talk start_pull(const Step&, std::shared_ptr<Scratch> into);
+  // Returns the clock. Nothing happens with a talk that was never started, or finished before.
+  std::uint64_t finish(Talk&);
   // What the servers said of the numbers that the last pull brought, and of at_rest().
   const Projection& pulled() const { return pulled_; }
-  // Nothing lands any more where a pull was started. For destructors of who owns that memory.
-  void drop_pull() { client_.cancel_all(); }
 
   // On servers: steps the shard with what a worker brought, by that worker's learning rate.
   void step_with(Replica&, const Push&);
@@ -59,15 +75,28 @@ class Central : public Strategy, protected CentralRule {
   Values at_rest() const { return model_->values(); }
 
  private:
-  void ask(const Step&, CentralRequest::Wants, Values pushed, Values into);
+  // What jobs need: they may outlive the strategy.
+  struct Shared {
+    Shared(const Crew& crew, const MixAudit& proof) : client(crew, proof), clock(crew.rank.clock) {}
+    CentralClient client;
+    Clock& clock;
+    std::atomic<double> talked_s = 0;  // beside the computation or not
+  };
 
-  std::optional<Scratch> model_;  // what the client asks for may land here, so it outlives it
-  CentralClient client_;
+  Talk start(const CentralRequest&, Values pushed, Values into,
+             std::shared_ptr<const void> memory = nullptr);
+  Talk start(const Step&, CentralRequest::Wants, Values pushed, Values into,
+             std::shared_ptr<const void> memory = nullptr);
+
+  const Talks talks_;
+  std::optional<Scratch> model_;
+  std::shared_ptr<Shared> talk_;  // from the first word on
   std::optional<CentralServer> server_;
   bool resting_ = false;
   CentralServer::Counts counts_;  // of a server, before it serves
   double waited_s_ = 0;
   Projection pulled_;
+  double blocked_s_ = 0;  // until a talk beside the computation was done
 };
 
 // x = y - x

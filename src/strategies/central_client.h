@@ -1,4 +1,5 @@
-// A worker's lines to the servers of a central model. Belongs to the rank's thread.
+// A worker's lines to the servers of a central model, on whatever lane these listen. Used by one
+// thread at a time.
 #pragma once
 
 #include <vector>
@@ -9,21 +10,13 @@ namespace lockstep {
 
 class CentralClient {
  public:
-  // All outlive it.
-  CentralClient(const Crew& crew, const MixAudit& proof, WeightBook& book)
-      : crew_(crew), proof_(proof), book_(book) {}
+  CentralClient(const Crew& crew, const MixAudit& proof) : crew_(crew), proof_(proof) {}
   CentralClient(const CentralClient&) = delete;
-  ~CentralClient() { cancel_all(); }
 
-  // Says `request` to every server, with `pushed` cut into their shards if it brings numbers. What
-  // it wants will be in `into` when answer() returns. Returns when all is sent: nothing moves while
-  // a rank computes. REQUIRES: no answer is awaited.
-  void ask(const CentralRequest& request, Values pushed, Values into);
-  bool awaits() const { return !open_.empty(); }
-  // The oldest clock of all shards, the longest wait, and the proof of all numbers.
-  CentralAnswer answer();
-  // Ends what is open: the memory is the caller's again.
-  void cancel_all();
+  // Says `request` to every server, with `pushed` cut into their shards if it brings numbers.
+  // Returns when all is sent and what it wants is in `into`: the oldest clock of all shards, the
+  // longest wait, and the proof of all numbers. Nothing is open any more when it returns or throws.
+  CentralAnswer ask(Transport& lane, const CentralRequest& request, Values pushed, Values into);
 
  private:
   // What one server was asked for.
@@ -41,18 +34,16 @@ class CentralClient {
     Values part;
   };
 
-  void post(const CentralRequest&, Values pushed, Values into);
-  void send_in_turn();
-  void send(int server, Values part);
+  void post(Transport&, const CentralRequest&, Values pushed, Values into);
+  void send_in_turn(Transport&);
+  void send(Transport&, int server, Values part);
+  CentralAnswer answer(Transport&);
+  void cancel_all(Transport&);
   Slice shard(int k) const { return server_shard(crew_, k, count_); }
-  template <class F>
-  void or_cancel(F&& call);
 
-  const Crew& crew_;
-  const MixAudit& proof_;
-  WeightBook& book_;
+  const Crew crew_;  // without its rank, which a job may outlive
+  const MixAudit proof_;
   std::uint32_t pushed_ = 0;              // how often so far
-  bool awaits_weights_ = false;           // to go on with, else a model
   std::vector<CentralRequest> requests_;  // by server
   std::size_t count_ = 0;                 // parameters
   std::vector<Request> sent_;

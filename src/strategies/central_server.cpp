@@ -21,8 +21,9 @@ CentralServer::Counts CentralServer::counts() const {
   return counts;
 }
 
-void CentralServer::serve(Replica& replica, std::uint64_t first) {
-  shard_ = server_shard(crew_, crew_.rank.rank() - crew_.workers, replica.weights().count());
+void CentralServer::serve(Transport& lane, Replica& replica, std::uint64_t first) {
+  lane_ = &lane;
+  shard_ = server_shard(crew_, lane.rank() - crew_.workers, replica.weights().count());
   rule_.start(first);
   for (int w = 0; w < crew_.workers; ++w) {
     clients_[w].rests = false;
@@ -47,7 +48,7 @@ bool CentralServer::anyone_active() const {
 void CentralServer::await_request(int worker) {
   Client& client = clients_[worker];
   client.brings = false;
-  client.receive = crew_.rank.peers.recv(worker, kCentralRequest, bytes_of(client.request));
+  client.receive = lane_->recv(worker, kCentralRequest, bytes_of(client.request));
 }
 
 void CentralServer::turn(Replica& replica) {
@@ -65,8 +66,7 @@ void CentralServer::turn(Replica& replica) {
   const double since = crew_.rank.clock.now();
   survive(replica, [&] {
     Arrival arrival;
-    Transport& peers = crew_.rank.peers;
-    const int w = whose[wait_any_while_they_live(peers, open, &arrival)];
+    const int w = whose[wait_any_while_they_live(*lane_, open, &arrival)];
     if (idle) waited_s_ += crew_.rank.clock.now() - since;
     next_ = (w + 1) % crew_.workers;
     arrived(replica, w, arrival);
@@ -86,7 +86,7 @@ void CentralServer::give_turns(Replica& replica) {
     client.has_turn = true;
     survive(replica, [&] {
       collect_sends(client);  // the worker has asked since, so it has had them
-      client.sends.push_back(crew_.rank.peers.send(worker, kCentralTurn, {}));
+      client.sends.push_back(lane_->send(worker, kCentralTurn, {}));
     });
   }
 }
@@ -96,7 +96,7 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
   const std::size_t expected =
       client.brings ? shard_.count * sizeof(float) : sizeof(CentralRequest);
   if (arrival.bytes != expected)
-    throw TransportError(TransportError::Kind::mismatch, crew_.rank.peers.job_rank(worker),
+    throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
                          fmt::format("worker {} sent {} bytes to a server that expects {}: all "
                                      "ranks must train the same network with the same strategy",
                                      worker, arrival.bytes, expected));
@@ -108,8 +108,7 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
     const Values into = client.pushed->values();
     client.brings = true;
     if (takes_turns(shard_)) queue_.push_back(worker);
-    client.receive =
-        crew_.rank.peers.recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
+    client.receive = lane_->recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
     return;
   }
   act(replica, worker);
@@ -203,7 +202,6 @@ void CentralServer::answer_held(Replica& replica) {
 }
 
 void CentralServer::give(int worker, Values weights, Purpose purpose) {
-  Transport& peers = crew_.rank.peers;
   Client& client = clients_[worker];
   collect_sends(client);  // the worker has asked since, so it has had them
   if (!client.given) client.given.emplace(weights, weights.count());
@@ -212,8 +210,8 @@ void CentralServer::give(int worker, Values weights, Purpose purpose) {
   client.answer.proof = proof_.of(weights, shard_.begin);
   if (weights_ && client.answer.proof != *weights_)
     proof_.fail("a server's weights changed by themselves");
-  client.sends.push_back(peers.send(worker, kCentralAnswer, bytes_of(client.answer)));
-  client.sends.push_back(peers.send(worker, central_numbers(purpose, copied), copied.bytes()));
+  client.sends.push_back(lane_->send(worker, kCentralAnswer, bytes_of(client.answer)));
+  client.sends.push_back(lane_->send(worker, central_numbers(purpose, copied), copied.bytes()));
 }
 
 void CentralServer::give_to_all_that_rest(Replica& replica) {
@@ -241,7 +239,7 @@ void CentralServer::survive(Replica& replica, F&& call) {
 void CentralServer::lose(Replica& replica, const TransportError& e) {
   const auto worker_at = [&](int rank) {
     int worker = 0;
-    while (worker < crew_.workers && crew_.rank.peers.job_rank(worker) != rank) ++worker;
+    while (worker < crew_.workers && lane_->job_rank(worker) != rank) ++worker;
     return worker;
   };
   // A worker may have left because of another, which the error then names.
@@ -259,14 +257,14 @@ void CentralServer::lose(Replica& replica, const TransportError& e) {
 void CentralServer::cancel(Client& client) {
   if (client.active()) client.sends.push_back(client.receive);
   for (const Request request : client.sends) try {
-      crew_.rank.peers.cancel(request);
+      lane_->cancel(request);
     } catch (const std::exception&) {  // it had ended
     }
   client.sends.clear();
 }
 
 void CentralServer::collect_sends(Client& client) {
-  for (const Request request : client.sends) crew_.rank.peers.wait(request);
+  for (const Request request : client.sends) lane_->wait(request);
   client.sends.clear();
 }
 

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// What one strategy's servers do; called on a server's thread, at one shard.
+// What one strategy's servers do; called on the thread that serves, at one shard.
 class CentralRule {
  public:
   // What a worker brought.
@@ -59,8 +59,9 @@ class CentralServer {
   // Seconds in which no worker wanted or brought anything.
   double waited_s() const { return waited_s_; }
 
-  // Until every worker rests or is gone; then gives the model to those that rest.
-  void serve(Replica&, std::uint64_t first);
+  // Until every worker rests or is gone; then gives the model to those that rest. On the lane that
+  // workers talk on.
+  void serve(Transport& lane, Replica&, std::uint64_t first);
 
  private:
   // A worker, as the server sees it. One receive is open from each that is neither gone nor rests,
@@ -110,6 +111,7 @@ class CentralServer {
   const Crew& crew_;
   const MixAudit& proof_;
   CentralRule& rule_;
+  Transport* lane_ = nullptr;  // while it serves
   Slice shard_;
   std::vector<Client> clients_;  // by worker
   std::uint64_t updates_;

@@ -4,9 +4,10 @@
 // every `fetch` steps it fetches their weights, which replace its own. Shards are independent of
 // each other.
 //
-// A fetch does not stop the worker: it is under way while the next gradient is computed, lands
-// beside the weights, and takes their place when that gradient is there, before it is applied. So
-// the step taken meanwhile is not lost, and one worker with push = fetch = 1 is SGD, to the bit.
+// Neither stops the worker: they are under way while the next gradient is computed. What a fetch
+// brings lands beside the weights, and takes their place when that gradient is there, before it is
+// applied. So the step taken meanwhile is not lost, and one worker with push = fetch = 1 is SGD, to
+// the bit.
 //
 // A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`.
 #include "strategies/central.h"
@@ -19,9 +20,7 @@ namespace {
 class Downpour final : public Central {
  public:
   Downpour(const Crew& crew, std::uint64_t push, std::uint64_t fetch)
-      : Central(crew), push_(push), fetch_(fetch) {}
-
-  ~Downpour() override { drop_pull(); }
+      : Central(crew, Talks::beside), push_(push), fetch_(fetch) {}
 
   void begin(Replica& replica) override {
     if (!crew_.works()) return;
@@ -36,10 +35,7 @@ class Downpour final : public Central {
       add_to_sum(replica.gradients());
       replica.apply_gradients(step.number);
     }
-    if ((step.number + 1) % push_ == 0 && has_sum_) {
-      push(step, sum_->values());
-      has_sum_ = false;
-    }
+    if ((step.number + 1) % push_ == 0 && has_sum_) push_sum(step);
     if ((step.number + 1) % fetch_ == 0) fetch(replica, step);
     if (has_sum_) book_.still_owes(proof_.of(sum_->values()));
   }
@@ -48,10 +44,6 @@ class Downpour final : public Central {
     take_fetched(replica);
     Central::rest(replica);
     if (has_sum_) book_.still_owes(proof_.of(sum_->values()));
-  }
-  bool fetch_model(Values model) override {
-    land();
-    return Central::fetch_model(model);
   }
 
   std::vector<Kept> memories() override {
@@ -77,25 +69,25 @@ class Downpour final : public Central {
       copy(sum.bytes(), gradients.bytes());
     has_sum_ = true;
   }
+  // A copy, so that the next sum can begin.
+  void push_sum(const Step& step) {
+    const Values sum = sum_->values();
+    finish(pushing_);
+    if (!pushed_) pushed_ = std::make_shared<Scratch>(sum, sum.count());
+    copy(pushed_->values().bytes(), sum.bytes());
+    pushing_ = start_push(step, pushed_);
+    has_sum_ = false;
+  }
   void fetch(Replica& replica, const Step& step) {
     const Values weights = replica.weights();
-    if (!fetched_) fetched_.emplace(weights, weights.count());
-    start_pull(step, fetched_->values());
-    state_ = Fetch::under_way;
-  }
-  void land() {
-    if (state_ != Fetch::under_way) return;
-    finish_pull();
-    landed_ = pulled();
-    state_ = Fetch::landed;
+    if (!fetched_) fetched_ = std::make_shared<Scratch>(weights, weights.count());
+    fetching_ = start_pull(step, fetched_);
   }
   void take_fetched(Replica& replica) {
-    land();
-    if (state_ == Fetch::landed) {
-      copy(replica.weights().bytes(), fetched_->values().bytes());
-      book_.takes(landed_);
-    }
-    state_ = Fetch::none;
+    if (!fetching_.answer) return;
+    finish(fetching_);
+    copy(replica.weights().bytes(), fetched_->values().bytes());
+    book_.takes(pulled());
   }
 
   // On servers.
@@ -110,9 +102,9 @@ class Downpour final : public Central {
   const std::uint64_t push_, fetch_;
   std::optional<Scratch> sum_;  // of the gradients since the last push,
   bool has_sum_ = false;        // if there were any
-  enum class Fetch { none, under_way, landed } state_ = Fetch::none;
-  std::optional<Scratch> fetched_;
-  Projection landed_;  // what the servers said of it
+  // What is under way.
+  std::shared_ptr<Scratch> pushed_, fetched_;
+  Talk pushing_, fetching_;
 };
 
 }  // namespace

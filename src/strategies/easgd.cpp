@@ -32,7 +32,10 @@ struct EasgdParameters {
 class Easgd final : public Central {
  public:
   Easgd(const Crew& crew, const EasgdParameters& parameters)
-      : Central(crew), p_(parameters), a_(p_.beta / crew.workers), round_(crew.workers) {}
+      : Central(crew, Talks::here),
+        p_(parameters),
+        a_(p_.beta / crew.workers),
+        round_(crew.workers) {}
 
   void begin(Replica& replica) override {
     if (p_.momentum == 0 || !crew_.works()) return;

@@ -9,6 +9,9 @@
 // pulls, and the server answers once the lowest clock is. A worker that rests or is gone bounds
 // nobody.
 //
+// A push travels while the worker takes its next step: it is waited for when the one after it is
+// due, so two are under way at most.
+//
 // A worker sends 4N bytes a step and is sent between 4N/(s+1) and 4N.
 #include <algorithm>
 #include <limits>
@@ -25,12 +28,14 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 class Ssp final : public Central {
  public:
   Ssp(const Crew& crew, std::uint64_t s)
-      : Central(crew), s_(s), clocks_(crew.workers), lags_(crew.workers) {}
+      : Central(crew, Talks::beside), s_(s), clocks_(crew.workers), lags_(crew.workers) {}
 
   void update(Replica& replica, const Step& step) override {
     const Values weights = replica.weights();
-    if (!delta_) delta_.emplace(weights, weights.count());
-    const Values delta = delta_->values();
+    std::swap(under_way_, last_);
+    finish(under_way_.push);  // the one before the last: its memory is free again
+    if (!under_way_.delta) under_way_.delta = std::make_shared<Scratch>(weights, weights.count());
+    const Values delta = under_way_.delta->values();
     copy(delta.bytes(), weights.bytes());
     // Without samples the change is none, and only tells that this worker is there.
     if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number);
@@ -40,7 +45,10 @@ class Ssp final : public Central {
     // Where all have met, caches are up to date.
     if (!stamp_) stamp_ = step.number;
     const std::uint64_t c = step.number + 1;
-    if (*stamp_ + s_ >= c) return push(step, delta);
+    if (*stamp_ + s_ >= c) {
+      under_way_.push = start_push(step, under_way_.delta);
+      return;
+    }
     // All of this worker's earlier pushes are in the answer, since a server hears a worker in the
     // order in which it speaks: so the cache is overwritten, and no own update is lost or doubled.
     stamp_ = push_and_pull(step, delta, weights);
@@ -83,9 +91,13 @@ class Ssp final : public Central {
   static constexpr std::uint64_t kGone = kNever - 1;  // bounds nobody either, and stays
 
   const std::uint64_t s_;
-  // On workers: how old the replica is at most, and what a step changed.
+  // On workers: how old the replica is at most, and what the last two steps changed.
+  struct Change {
+    std::shared_ptr<Scratch> delta;
+    Talk push;
+  };
   std::optional<std::uint64_t> stamp_;
-  std::optional<Scratch> delta_;
+  Change under_way_, last_;
   // On servers, by worker: steps completed, and how many more that was than the slowest's when it
   // started the step it is in.
   std::vector<std::uint64_t> clocks_, lags_;

@@ -119,7 +119,8 @@ Segments train_segments(const World& world, const ApartTraining& t, int segments
       [&](Rank& outer) {
         Ledger ledger(outer.size());
         Metered metered(outer.peers, ledger);
-        Rank rank{metered, outer.clock, outer.background, outer.lock, outer.seed};
+        MeteredBackground background(outer.background, outer.lock, outer.size());
+        Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
         const Crew crew{rank, t.workers, t.servers, false, all_reduce_named("ring")};
         const auto strategy = t.make(crew);
         ToyReplica replica(nullptr, Memory::plain, t.count, t.rate, t.momentum);
@@ -144,7 +145,9 @@ Segments train_segments(const World& world, const ApartTraining& t, int segments
             if (rank.rank() == 0) seen.models.push_back(model);
           }
         }
-        if (rank.rank() == 0) seen.evaluated = total_of(ledger, Purpose::evaluation);
+        if (rank.rank() != 0) return;
+        seen.evaluated = total_of(ledger, Purpose::evaluation);
+        seen.evaluated += total_of(background.ledger(), Purpose::evaluation);
       },
       FabricOptions{});
   return seen;

@@ -128,7 +128,8 @@ TEST(DownpourInSimulation, AFetchIsUnderWayWhileTheNextGradientIsComputed) {
   t.memory = Memory::hollow;
   t.count = 25'000'000;  // 10 ms each way
   const auto outcome = run_apart(simulated_world(), t);
-  EXPECT_NEAR(outcome[0].trained_s, 20 * (0.1 + 0.01), 1e-3);
+  EXPECT_NEAR(outcome[0].trained_s, 20 * 0.1, 1e-3);
+  EXPECT_NEAR(outcome[0].hidden_s, 19 * (0.01 + 0.01), 2e-3);  // the last is waited for
   EXPECT_EQ(outcome[1].exchanged.bytes_sent, 20 * 4 * t.count);
 }
 

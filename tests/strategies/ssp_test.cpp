@@ -123,6 +123,22 @@ TEST_P(Ssp, TheBoundForgetsAWorkerThatIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Ssp, ::testing::ValuesIn(strategy_worlds()), world_name);
 
+// However far the servers are: it is waited for when the one after the next is due.
+TEST(SspInSimulation, APushTravelsWhileTheNextStepIsTaken) {
+  ApartTraining t = apart("ssp:s=20", 2, 1);
+  SimulatedCluster cluster;
+  cluster.ranks = t.ranks();
+  cluster.latency_s = 0.1;
+  ApartOutcome outcome(t.ranks());
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  for (int w = 0; w < 2; ++w) {
+    EXPECT_NEAR(outcome[w].trained_s, 20 * 0.1, 1e-3);
+    EXPECT_NEAR(outcome[w].hidden_s, 20 * 0.1, 0.11);
+    EXPECT_EQ(outcome[w].exchanged.bytes_sent, 20 * 4 * t.count);
+  }
+  expect_all_got_the_model(t, outcome);
+}
+
 TEST(SspInSimulation, FastWorkersTakeExactlyTheTimeThatTheBoundAllows) {
   std::vector<ApartTraining> trainings;
   for (const int s : {0, 1, 3}) {
