@@ -42,6 +42,7 @@ class AuditedApart final : public Strategy {
   double mass() const override { return inner_->mass(); }
   double waited_s() const override { return inner_->waited_s(); }
   double hidden_s() const override { return inner_->hidden_s(); }
+  Sends sends() const override { return inner_->sends(); }
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     return inner_->flows(step, rank, count);
   }

@@ -10,9 +10,9 @@
 // gradient is taken. Messages travel beside the computation (see gossip_mail.h).
 //
 // So the mean of the workers by their masses moves only by their steps. A send is 4N + 8 bytes, and
-// p of them are expected in an iteration. Where two messages to one peer have not left yet, a third
-// is merged with the second; that is counted, and so is a send that finds nobody who still trains.
-// What a worker that is gone had, and what was on its way to it, is lost, mass and all.
+// p of them are expected in an iteration. Where eight messages wait for one peer, the next is
+// merged with the last of them; that is counted, and so is a send that finds nobody who still
+// trains. What a worker that is gone had, and what was on its way to it, is lost, mass and all.
 #include <memory>
 #include <sstream>
 

@@ -69,11 +69,12 @@ bool GossipMail::put(int to, std::uint64_t mass, std::uint64_t step, Values x) {
   out.to = to;
   out.head = GossipHead::of(mass, step, proof_.of(x));
   copy(out.x.values().bytes(), x.bytes());
-  const auto queued = std::ranges::find(outbox_, to, &Outgoing::to);
-  if (queued == outbox_.end()) {
+  const auto is_for_it = [&](const Outgoing& other) { return other.to == to; };
+  if (std::ranges::count_if(outbox_, is_for_it) < kMostQueued) {
     outbox_.push_back(std::move(out));
     return true;
   }
+  const auto queued = std::find_if(outbox_.rbegin(), outbox_.rend(), is_for_it);
   std::uint64_t sum = queued->head.mass();
   Projection proof = queued->head.proof;
   merge(queued->x.values(), sum, proof, out.x.values(), out.head);
@@ -226,7 +227,9 @@ class GossipMail::Job {
       const std::lock_guard hold(mail_.lock_);
       for (auto out = mail_.outbox_.begin(); out != mail_.outbox_.end();) {
         const auto one = out++;
-        if (!peers_[one->to].sending) starting.splice(starting.end(), mail_.outbox_, one);
+        const bool is_first = std::ranges::find(starting, one->to, &Outgoing::to) == starting.end();
+        if (is_first && !peers_[one->to].sending)
+          starting.splice(starting.end(), mail_.outbox_, one);
       }
       resting_ = mail_.resting_;
       rest = resting_ && mail_.outbox_.empty() && !said_rest_;

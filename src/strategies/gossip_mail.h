@@ -4,7 +4,7 @@
 // before all come to rest, and a peer that is gone stops nobody.
 //
 // Memory is bounded: what has arrived and is not yet taken is one mean by masses, and so is what is
-// still to be sent to a peer that has not had the last message yet.
+// to be sent to a peer that kMostQueued messages wait for.
 //
 // Used by a rank and its own background at once, and owned by both: the job may outlive the
 // strategy that posted it by a moment.
@@ -76,6 +76,9 @@ class GossipMail {
   void abandon() { abandoned_ = true; }
 
  private:
+  // So many that a job which has to wait for a core on a busy machine merges nothing.
+  static constexpr int kMostQueued = 8;
+
   class Job;
   struct Outgoing {
     int to;

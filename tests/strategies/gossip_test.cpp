@@ -93,7 +93,7 @@ TEST_P(Gossip, WithoutSendsWorkersAreAlone) {
 }
 
 // Every send is 4N + 8 bytes, and there are as many as the seed's random numbers say, but for those
-// that are counted: nobody else trained any more, or two had not left yet.
+// that are counted: nobody else trained any more, or too many had not left yet.
 TEST_P(Gossip, SendsFourNAndEightBytes) {
   const ApartTraining t = of("gossip:p=0.3");
   std::vector<std::uint64_t> due(t.workers);
@@ -319,7 +319,7 @@ TEST_F(GossipInSimulation, OnASlowNetworkSendsAreMergedAndCounted) {
   EXPECT_EQ(sum_of_masses(outcome), 1);
   for (const ApartRecord& record : outcome) {
     EXPECT_NEAR(record.trained_s, t.steps * 0.1, 1e-3);
-    EXPECT_GT(record.sends.merged, 20u);
+    EXPECT_GT(record.sends.merged, 10u);
     EXPECT_EQ(record.exchanged.bytes_sent,
               (t.steps - record.sends.merged) * (4 * t.count + sizeof(GossipHead)));
     EXPECT_NEAR(record.hidden_s, record.trained_s, 0.2);

@@ -241,12 +241,12 @@ bug("never stores what it fetches" downpour downpour.cpp
     [[copy(replica.weights().bytes(), fetched_->values().bytes());]] [[(void)replica;]])
 bug("never takes what it fetches" downpour downpour.cpp [[    leaves_rest();
     take_fetched(replica);]] [[    leaves_rest();
-    land();
-    state_ = Fetch::none;]])
-bug("pushes a sum twice" downpour:push=2 downpour.cpp [[      has_sum_ = false;]] "")
+    finish(fetching_);]])
+bug("pushes a sum twice" downpour:push=2 downpour.cpp [[    has_sum_ = false;]] "")
 bug("forgets a gradient of the sum" downpour:push=2 downpour.cpp
     [[      combine(sum, gradients.bytes());]] [[      copy(sum.bytes(), gradients.bytes());]])
-bug("never pushes" downpour downpour.cpp [[      push(step, sum_->values());]] "")
+bug("never pushes" downpour downpour.cpp [[    pushing_ = start_push(step, pushed_);]]
+    [[    (void)step;]])
 bug("never steps itself" downpour downpour.cpp [[      replica.apply_gradients(step.number);]] "")
 
 sources(easgd.cpp)
@@ -273,11 +273,11 @@ bug("never looks ahead" easgd:period=2,momentum=0.5 easgd.cpp
 sources(gossip.cpp)
 bug("never stores what comes" gossip:p=1 gossip.cpp [[    add_scaled(x, share, x_s);]] "")
 bug("does not halve what it sends" gossip:p=1 gossip.cpp [[    mass_ -= half;]] "")
-bug("sends the other half too" gossip:p=1 gossip.cpp [[GossipHead::of(half, step_]]
-    [[GossipHead::of(half + mass_, step_]])
+bug("sends the other half too" gossip:p=1 gossip.cpp [[half, step_, x)]]
+    [[half + mass_, step_, x)]])
 bug("keeps a third" gossip:p=1 gossip.cpp [[const std::uint64_t half = mass_ / 2;]]
     [[const std::uint64_t half = 2 * (mass_ / 3);]])
-bug("keeps nothing of what comes" gossip:p=1 gossip.cpp [[    mass_ += head.mass();]] "")
+bug("keeps nothing of what comes" gossip:p=1 gossip.cpp [[    mass_ += parcel.mass;]] "")
 bug("steps twice" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]]
     [[    replica.apply_gradients(step.number);
     scale(replica.gradients(), 0);
