@@ -11,6 +11,7 @@
 #include "cli/train_command.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "core/slices.h"
 #include "data/open.h"
 #include "models/registry.h"
 #include "train/files.h"
@@ -122,7 +123,7 @@ class TrainSubject : public study::Subject {
       const TrainCommand train(application);
       parse(application, command(), flags);
       const TrainConfig config = train.configured({});
-      alone["batch"] = {{std::to_string(config.global_batch / config.workers)}};
+      alone["batch"] = {{std::to_string(chunk(config.global_batch, config.workers, 0).count)}};
     }
     alone.try_emplace("threads", study::Given{{"1"}});
     alone["workers"] = {{"1"}};

@@ -106,7 +106,8 @@ void TrainFlags::add_how_and_what(CLI::App& command) {
 void TrainFlags::add_training(CLI::App& command) {
   add(command, "--batch", "batch", flags_.batch, "Samples a worker and step");
   add(command, "--global-batch", "global_batch", flags_.global_batch,
-      "Samples a step of all workers together, in place of --batch");
+      "Samples a step of all workers together, in place of --batch; with --split random the same "
+      "ones for any number of workers that keep in step");
   add(command, "--epochs", "epochs", flags_.epochs, "Passes over the data");
   add(command, "--steps", "steps", flags_.steps, "Steps of each worker, in place of --epochs");
   add(command, "--samples", "samples", flags_.samples,

@@ -1,7 +1,7 @@
 #include "data/plan.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
 
 #include "core/error.h"
 
@@ -39,6 +39,8 @@ Slice Plan::Share::at(std::size_t step) const {
 Plan::Plan(Samples all, PlanOptions options, std::uint64_t seed)
     : all_(all),
       options_(std::make_shared<const PlanOptions>(std::move(options))),
+      global_batch_(
+          std::accumulate(options_->batch.begin(), options_->batch.end(), std::size_t{0})),
       seed_(seed),
       counts_(options_->batch.size()) {
   for (std::size_t batch : options_->batch) {
@@ -46,21 +48,22 @@ Plan::Plan(Samples all, PlanOptions options, std::uint64_t seed)
     if (options_->balanced) check_multiple(batch, all_.classes);
   }
   first_ = now_ = make_epoch(0);
-  for (int w = 0; w < workers(); ++w)
-    if (options_->balanced && first_->shares[w].balanced == 0 && first_->shares[w].size > 0) {
+  for (std::size_t w = 0; w < first_->shares.size(); ++w)
+    if (const Share& share = first_->shares[w];
+        options_->balanced && share.balanced == 0 && share.size > 0) {
       const auto counts = class_counts(all_, first_->shards[w]);
       const auto least = std::ranges::min_element(counts);
       throw UsageError(
-          fmt::format("--balanced-batches: a batch of worker {} takes {} of each class, but its {} "
+          fmt::format("--balanced-batches: a batch of {} takes {} of each class, but its {} "
                       "samples hold "
                       "{} of class {}; use --split equal, a smaller batch or fewer workers",
-                      w, options_->batch[w] / all_.classes, first_->shards[w].size(), *least,
-                      least - counts.begin()));
+                      options_->cut == Cut::common ? "all workers" : fmt::format("worker {}", w),
+                      share.batch / all_.classes, share.size, *least, least - counts.begin()));
     }
 }
 
-Plan::Share Plan::share_of(int worker, const Shard& shard) const {
-  Share share{shard.size(), options_->batch[worker], 0, 0};
+Plan::Share Plan::share_of(std::size_t batch, const Shard& shard) const {
+  Share share{shard.size(), batch, 0, 0};
   if (options_->balanced) {
     const auto counts = class_counts(all_, shard);
     share.balanced = *std::ranges::min_element(counts) / (share.batch / all_.classes);
@@ -72,12 +75,54 @@ Plan::Share Plan::share_of(int worker, const Shard& shard) const {
 std::shared_ptr<const Plan::Epoch> Plan::make_epoch(int number) const {
   auto epoch = std::make_shared<Epoch>();
   epoch->number = number;
-  epoch->shards = options_->split.deal(all_, workers(), Rng(seed_, number, purpose_of("split")));
-  for (int w = 0; w < workers(); ++w) {
-    epoch->shares.push_back(share_of(w, epoch->shards[w]));
+  const bool common = options_->cut == Cut::common;
+  epoch->shards = options_->split.deal(all_, common ? 1 : workers(),
+                                       Rng(seed_, number, purpose_of("split")));
+  for (std::size_t w = 0; w < epoch->shards.size(); ++w) {
+    const std::size_t batch = common ? global_batch_ : options_->batch[w];
+    epoch->shares.push_back(share_of(batch, epoch->shards[w]));
     epoch->steps = std::max(epoch->steps, epoch->shares[w].steps);
   }
+  if (options_->cut == Cut::by_share) cut_by_share(*epoch);
   return epoch;
+}
+
+// Sample k of a shard of S has its place at (k + 1/2) / S of the epoch. All samples in the order of
+// their places, cut into global batches, give every worker its share of each.
+void Plan::cut_by_share(Epoch& epoch) const {
+  struct Place {
+    double at;
+    std::size_t worker;
+    bool operator<(const Place& other) const {
+      return at != other.at ? at < other.at : worker < other.worker;
+    }
+  };
+  std::vector<Place> places;
+  for (std::size_t w = 0; w < epoch.shards.size(); ++w)
+    for (std::size_t k = 0; k < epoch.shards[w].size(); ++k)
+      places.push_back(
+          {(static_cast<double>(k) + .5) / static_cast<double>(epoch.shards[w].size()), w});
+  std::ranges::sort(places, std::less<>());
+  epoch.steps = 0;
+  std::vector<std::uint32_t> taken(epoch.shards.size());
+  epoch.begins = taken;
+  for (const Slice batch : pieces({0, places.size()}, global_batch_)) {
+    for (std::size_t i = batch.begin; i < batch.end(); ++i) ++taken[places[i].worker];
+    epoch.begins.insert(epoch.begins.end(), taken.begin(), taken.end());
+    ++epoch.steps;
+  }
+}
+
+Slice Plan::batch_at(const Epoch& epoch, int worker, std::size_t step) const {
+  if (options_->cut == Cut::own) return epoch.shares[worker].at(step);
+  if (options_->cut == Cut::common) {
+    const Slice all = epoch.shares[0].at(step), mine = chunk(all.count, workers(), worker);
+    return {all.begin + mine.begin, mine.count};
+  }
+  const auto begin_of = [&](std::size_t t) {
+    return epoch.begins[std::min(t, epoch.steps) * workers() + worker];
+  };
+  return {begin_of(step), begin_of(step + 1) - begin_of(step)};
 }
 
 const Plan::Epoch& Plan::at(int epoch) {
@@ -90,7 +135,7 @@ std::size_t Plan::steps(int epoch) { return at(epoch).steps; }
 
 std::span<const std::size_t> Plan::samples(int epoch, std::size_t step) {
   const Epoch& now = at(epoch);
-  for (int w = 0; w < workers(); ++w) counts_[w] = now.shares[w].at(step).count;
+  for (int w = 0; w < workers(); ++w) counts_[w] = batch_at(now, w, step).count;
   return counts_;
 }
 
@@ -118,12 +163,13 @@ Shard Plan::order(int worker, const Epoch& epoch, int number) const {
 
 std::span<const std::uint32_t> Plan::indices(int worker, int epoch, std::size_t step) {
   const Epoch& now = at(epoch);
-  if (worker != order_worker_ || epoch != order_epoch_) {
-    order_ = order(worker, now, epoch);
-    order_worker_ = worker;
+  const int reader = options_->cut == Cut::common ? 0 : worker;
+  if (reader != order_worker_ || epoch != order_epoch_) {
+    order_ = order(reader, now, epoch);
+    order_worker_ = reader;
     order_epoch_ = epoch;
   }
-  const Slice batch = now.shares[worker].at(step);
+  const Slice batch = batch_at(now, worker, step);
   return std::span(order_).subspan(batch.begin, batch.count);
 }
 
@@ -152,11 +198,18 @@ std::vector<std::string> Plan::notices() const {
     others += share.steps - share.balanced;
     steps += share.steps;
   }
-  if (smaller > 0)
+  const std::size_t samples = all_.labels.size();
+  if (options_->cut != Cut::own && samples < global_batch_)
+    notices.push_back(
+        fmt::format("the global batch of {} is more than the {} samples: a step takes all of them",
+                    global_batch_, samples));
+  if (options_->cut == Cut::own && smaller > 0)
     notices.push_back(
         fmt::format("{} of {} workers have fewer samples than their batch: their batch "
                     "is all they have, once an epoch",
                     smaller, workers()));
+  if (options_->cut == Cut::common)
+    empty = samples < static_cast<std::size_t>(workers()) ? workers() - samples : 0;
   if (empty > 0)
     notices.push_back(
         fmt::format("{} of {} workers have no samples and contribute nothing", empty, workers()));

@@ -1,9 +1,8 @@
 // Which samples each worker reads in each step: a pure function of seed, epoch and step. Every rank
 // computes the same without a message, and a run that resumes needs no state.
 //
-// An epoch reads every sample exactly once. Each worker shuffles its shard anew every epoch and
-// cuts it into batches; the last may be short. The epoch has as many steps as the slowest worker
-// needs; one that has run out has empty batches, so nobody waits for it and nothing is dropped.
+// An epoch reads every sample exactly once, in an order that is shuffled anew every epoch; see Cut
+// for how the order is cut into batches.
 #pragma once
 
 #include <memory>
@@ -15,6 +14,22 @@
 
 namespace lockstep {
 
+// What batches are cut from.
+enum class Cut {
+  // Each worker cuts its shard into batches of its own size; the last may be short. The epoch has as
+  // many steps as the slowest worker needs; one that has run out has empty batches, so nobody waits
+  // for it and nothing is dropped.
+  own,
+  // A step takes as many samples as all workers' batches hold together, and each worker's part of
+  // them is its shard's part of all samples, so that all run out in the same step. The last step may
+  // be short.
+  by_share,
+  // There are no shards: the order that one worker would read all samples in is cut into global
+  // batches, as large as all workers' batches together, and each of those by chunk(). Any number of
+  // workers takes the same samples in the same step.
+  common,
+};
+
 struct PlanOptions {
   Split split;
   std::vector<std::size_t> batch;  // by worker: its length is the number of workers
@@ -24,6 +39,7 @@ struct PlanOptions {
   // of the larger ones that no balanced batch can take form batches of their own, spread evenly
   // over the epoch; notices() counts them.
   bool balanced = false;
+  Cut cut = Cut::own;
 };
 
 // Copies share the split, and each belongs to one thread.
@@ -31,6 +47,7 @@ class Plan {
  public:
   // The labels outlive all copies. UsageError: `class` with too many workers; `balanced` with a
   // batch that is no multiple of the classes, or where some worker could not fill one batch.
+  // REQUIRES: by_share without `balanced`; common with the split `random`.
   Plan(Samples, PlanOptions, std::uint64_t seed);
 
   int workers() const { return static_cast<int>(options_->batch.size()); }
@@ -64,18 +81,25 @@ class Plan {
   };
   struct Epoch {  // immutable, hence shared between copies
     int number = 0;
-    Shards shards;
+    Shards shards;  // common: one, of all samples
     std::vector<Share> shares;
     std::size_t steps = 0;
+    // by_share: where each worker's batch of each step begins in its order, by step and worker; and
+    // where the last ends.
+    std::vector<std::uint32_t> begins;
   };
 
   std::shared_ptr<const Epoch> make_epoch(int number) const;
-  Share share_of(int worker, const Shard&) const;
+  Share share_of(std::size_t batch, const Shard&) const;
+  void cut_by_share(Epoch&) const;
+  // Where the worker's batch of that step lies in the order it reads.
+  Slice batch_at(const Epoch&, int worker, std::size_t step) const;
   const Epoch& at(int epoch);
   Shard order(int worker, const Epoch&, int number) const;
 
   Samples all_;
   std::shared_ptr<const PlanOptions> options_;
+  std::size_t global_batch_;  // of all workers together
   std::uint64_t seed_;
   std::shared_ptr<const Epoch> first_, now_;
   std::vector<std::uint64_t> before_{0};  // steps before each epoch, as far as known

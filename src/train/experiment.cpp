@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/options.h"
 #include "measure/machine.h"
 #include "strategies/registry.h"
 #include "train/files.h"
@@ -35,12 +36,22 @@ Data data_of(const TrainConfig& config, const Fetch& fetch) {
   return data;
 }
 
+// A global batch is taken by all workers in the same step: from one order of all samples, where
+// the split does not say who has which; else by share. In rounds each worker is alone with its
+// batches, and so is one whose batches are balanced over the classes of its own shard.
+Cut cut_of(const TrainConfig& config) {
+  const StrategyRow& row = strategy_named(config.strategy);
+  if (config.global_batch == 0 || row.goes_in_rounds()) return Cut::own;
+  if (Options::name_in(config.split) == "random" && !row.goes_apart()) return Cut::common;
+  return config.balanced_batches ? Cut::own : Cut::by_share;
+}
+
 // Timed: what a split costs is one of the figures that are compared.
 Plan plan_of(const TrainConfig& config, const Dataset& train,
              const std::vector<std::size_t>& batches, double& seconds) {
   const double start = wall_now();
   PlanOptions options{Split(config.split), batches, config.reshard == "epoch",
-                      config.balanced_batches};
+                      config.balanced_batches, cut_of(config)};
   Plan plan({train.labels(), train.classes()}, options, config.seed);
   plan.steps(0);
   seconds = wall_now() - start;

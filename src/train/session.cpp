@@ -121,7 +121,8 @@ double Session::take(const Step& step, std::uint64_t taken,
   const double loss = trains ? compute() : 0;
   log_.loss(loss, samples);
   if (trains && experiment.simulation) {
-    const auto full = static_cast<double>(experiment.full_batch(rank_.rank()));
+    // The time of a step is that of the largest batch, which is the first worker's.
+    const auto full = static_cast<double>(experiment.full_batch(0));
     rank_.clock.charge(experiment.simulation->compute.of(
         rank_.rank(), static_cast<double>(samples) / full, luck_));
   }

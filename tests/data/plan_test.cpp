@@ -31,6 +31,7 @@ struct Case {
   std::size_t samples;
   std::vector<std::size_t> batch;
   bool reshard, balanced;
+  Cut cut = Cut::own;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.split << c.samples; }
 };
 
@@ -38,7 +39,7 @@ class EveryPlan : public ::testing::TestWithParam<Case> {
  protected:
   Plan make(std::uint64_t seed = 1) const {
     const Case& c = GetParam();
-    return Plan({labels_, 5}, {Split(c.split), c.batch, c.reshard, c.balanced}, seed);
+    return Plan({labels_, 5}, {Split(c.split), c.batch, c.reshard, c.balanced, c.cut}, seed);
   }
   const std::vector<int> labels_ = labels_of(GetParam().samples, 5);
 };
@@ -62,7 +63,9 @@ TEST_P(EveryPlan, KnowsEverybodysCounts) {
       for (int w = 0; w < plan.workers(); ++w) {
         const std::size_t count = plan.samples(epoch, step)[w];
         EXPECT_EQ(count, plan.indices(w, epoch, step).size());
-        EXPECT_LE(count, GetParam().batch[w]);
+        if (GetParam().cut != Cut::by_share) {
+          EXPECT_LE(count, GetParam().batch[w]);
+        }
         sum += count;
       }
       EXPECT_GT(sum, 0u);
@@ -103,7 +106,78 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"dirichlet:alpha=0.1", 1000, {16, 16, 16, 16}, true, false},
                       Case{"class", 1000, {10, 10}, false, false},
                       Case{"equal", 1000, {50, 20}, false, true},
-                      Case{"random", 1000, {10, 10, 10}, true, true}));
+                      Case{"random", 1000, {10, 10, 10}, true, true},
+                      Case{"random", 1000, {22, 21, 21}, false, false, Cut::common},
+                      Case{"random", 1000, {10, 10, 10}, true, true, Cut::common},
+                      Case{"random", 1000, {22, 21, 21}, true, false, Cut::by_share},
+                      Case{"contiguous", 2, {2, 1, 1}, false, false, Cut::by_share},
+                      Case{"dirichlet:alpha=0.1", 1000, {6, 5, 5, 5}, true, false, Cut::by_share}));
+
+// A number of workers and a global batch that it need not divide.
+class GlobalBatch : public ::testing::TestWithParam<std::tuple<int, std::size_t>> {
+ protected:
+  static constexpr std::size_t kSamples = 1003;
+  Plan make(const std::string& split, Cut cut, bool reshard = false) const {
+    const auto [workers, global] = GetParam();
+    std::vector<std::size_t> batch;
+    for (int w = 0; w < workers; ++w) batch.push_back(chunk(global, workers, w).count);
+    return Plan({labels_, 5}, {Split(split), batch, reshard, false, cut}, 1);
+  }
+  static std::size_t global() { return std::get<1>(GetParam()); }
+  const std::vector<int> labels_ = labels_of(kSamples, 5);
+};
+
+TEST_P(GlobalBatch, CommonGivesTheSamplesOfOneWorkerInTheSameSteps) {
+  for (const bool reshard : {false, true}) {
+    Plan alone({labels_, 5}, {Split("random"), {global()}, reshard}, 1);
+    Plan plan = make("random", Cut::common, reshard);
+    for (int epoch : {0, 1}) {
+      ASSERT_EQ(plan.steps(epoch), (kSamples + global() - 1) / global());
+      ASSERT_EQ(plan.steps(epoch), alone.steps(epoch));
+      for (std::size_t step = 0; step < plan.steps(epoch); ++step) {
+        Shard all;
+        for (int w = 0; w < plan.workers(); ++w) {
+          const auto batch = plan.indices(w, epoch, step);
+          all.insert(all.end(), batch.begin(), batch.end());
+        }
+        EXPECT_THAT(alone.indices(0, epoch, step), ::testing::ElementsAreArray(all));
+      }
+    }
+  }
+}
+
+TEST_P(GlobalBatch, ByShareKeepsShardsAndLetsAllRunOutTogether) {
+  for (const char* split : {"random", "equal", "contiguous", "dirichlet:alpha=0.3"}) {
+    Plan plan = make(split, Cut::by_share), shards = make(split, Cut::own);
+    ASSERT_EQ(plan.steps(0), (kSamples + global() - 1) / global()) << split;
+    for (int w = 0; w < plan.workers(); ++w) {
+      Shard mine, shard;
+      for (std::size_t step = 0; step < plan.steps(0); ++step) {
+        const auto batch = plan.indices(w, 0, step);
+        mine.insert(mine.end(), batch.begin(), batch.end());
+      }
+      for (std::size_t step = 0; step < shards.steps(0); ++step) {
+        const auto batch = shards.indices(w, 0, step);
+        shard.insert(shard.end(), batch.begin(), batch.end());
+      }
+      EXPECT_EQ(mine, shard) << split << ", worker " << w;
+      for (std::size_t step = 0; step + 1 < plan.steps(0); ++step) {
+        const double due = static_cast<double>(global() * shard.size()) / kSamples;
+        EXPECT_NEAR(static_cast<double>(plan.samples(0, step)[w]), due, 2) << split;
+      }
+    }
+    for (std::size_t step = 0; step < plan.steps(0); ++step) {
+      std::size_t sum = 0;
+      for (const std::size_t count : plan.samples(0, step)) sum += count;
+      EXPECT_EQ(sum, std::min(global(), kSamples - step * global())) << split << ", step " << step;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GlobalBatch,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 7, 24),
+                                            ::testing::Values(std::size_t{24}, 64, 100, 1003,
+                                                              2000)));
 
 TEST(Plan, ShufflesAnewEveryEpochInsideTheSameShard) {
   const std::vector<int> labels = labels_of(100, 5);
@@ -186,6 +260,13 @@ TEST(Plan, TellsOfShardsSmallerThanTheirBatch) {
   EXPECT_THAT(Plan({labels, 2}, {Split("contiguous"), {8, 4}}, 1).notices(),
               ElementsAre(HasSubstr("1 of 2 workers have fewer samples than their batch")));
   EXPECT_THAT(Plan({labels, 2}, {Split("contiguous"), {5, 5}}, 1).notices(), IsEmpty());
+}
+
+TEST(Plan, TellsOfAGlobalBatchThatIsMoreThanAll) {
+  const std::vector<int> labels = labels_of(10, 2);
+  for (const Cut cut : {Cut::by_share, Cut::common})
+    EXPECT_THAT(Plan({labels, 2}, {Split("random"), {8, 8}, false, false, cut}, 1).notices(),
+                ElementsAre(HasSubstr("the global batch of 16 is more than the 10 samples")));
 }
 
 TEST(Plan, TellsOfWorkersWithoutSamples) {
