@@ -31,6 +31,10 @@ class Replica {
   void apply_gradients(std::uint64_t step, Slice part) { apply_gradients(step, part, step); }
   void apply_gradients(std::uint64_t step) { apply_gradients(step, {0, weights().count()}); }
 
+  // Does the optimiser's rule need whole layers? Then `part` may not cut one, and the caller, who
+  // does not know where layers begin, gives all of them at once. UsageError.
+  virtual bool needs_whole_layers() const { return false; }
+
   // The learning rate of that step.
   virtual double learning_rate(std::uint64_t step) const = 0;
   // The optimiser starts anew: its state is as before the first step.

@@ -35,6 +35,8 @@ class Lars final : public Optimiser {
     for (const Parameter* layer : layers) step_layer(lr, *layer);
   }
 
+  bool needs_whole_layers() const override { return true; }
+
   std::vector<OptimiserState> state() override {
     allocate();
     return {{"velocity", velocity_->floats()}};

@@ -27,6 +27,8 @@ class Optimiser {
   virtual ~Optimiser() = default;
   // A step on `part`, after `updates` earlier ones. Leaves its gradients zero.
   virtual void step(double lr, std::uint64_t updates, Slice part) = 0;
+  // Is the rule one of whole layers, so that `part` may not cut any? UsageError if it does.
+  virtual bool needs_whole_layers() const { return false; }
   // All that it remembers between steps: written to a checkpoint, and over to resume from one.
   virtual std::vector<OptimiserState> state() { return {}; }
 };

@@ -8,7 +8,8 @@ namespace lockstep {
 
 class SizedReplica final : public Replica {
  public:
-  explicit SizedReplica(std::size_t parameters) : parameters_(parameters) {}
+  explicit SizedReplica(std::size_t parameters, bool whole_layers = false)
+      : parameters_(parameters), whole_layers_(whole_layers) {}
 
   Values weights() override { return Values::hollow(parameters_, Type::fp32); }
   Values gradients() override { return Values::hollow(parameters_, Type::fp32); }
@@ -16,9 +17,11 @@ class SizedReplica final : public Replica {
   void apply_gradients(std::uint64_t, Slice, std::uint64_t) override {}
   double learning_rate(std::uint64_t) const override { return 1; }
   void forget() override {}
+  bool needs_whole_layers() const override { return whole_layers_; }
 
  private:
   std::size_t parameters_;
+  bool whole_layers_;
 };
 
 }  // namespace lockstep

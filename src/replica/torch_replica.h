@@ -59,6 +59,7 @@ class TorchReplica final : public Replica {
   void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override;
   double learning_rate(std::uint64_t step) const override { return schedule_.at(step); }
   void forget() override;
+  bool needs_whole_layers() const override { return optimiser_->needs_whole_layers(); }
 
   // The mean loss over the batch, given the network's output and `y`.
   using Loss = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& y)>;

@@ -8,6 +8,7 @@
 // then r-1, r-2, …), and give the same bits. A worker sends N elements, server k sends m|s_k|;
 // co-located, worker k sends N - |s_k| + (m-1)|s_k|: with a shard each, round-robin's 2N(m-1)/m.
 #include <algorithm>
+#include <limits>
 
 #include "collectives/messages.h"
 #include "strategies/average.h"
@@ -69,8 +70,10 @@ class ParameterServer final : public Strategy {
     return k >= 0 && k < crew_.servers ? shard(k, count) : Slice{};
   }
 
-  // Pushes and pulls share the lines of co-located servers, and overlap on those of others.
-  std::size_t piece_bytes(Values shard) const {
+  // Pushes and pulls share the lines of co-located servers, and overlap on those of others. Where
+  // the optimiser needs whole layers it steps the whole shard at once.
+  std::size_t piece_bytes(const Replica& replica, Values shard) const {
+    if (replica.needs_whole_layers()) return std::numeric_limits<std::size_t>::max();
     if (crew_.colocated) return segment_bytes_if_busy(shard);
     const std::size_t pieces = pieces_for(crew_.workers);
     const std::size_t bytes =
@@ -86,7 +89,7 @@ class ParameterServer final : public Strategy {
     if (crew_.ranks() == 1) return replica.apply_gradients(step.number);
 
     Messages messages(crew_.rank.peers, tag_of(Purpose::gradients, step),
-                      piece_bytes(gradients.part(shard(0, weights.count()))));
+                      piece_bytes(replica, gradients.part(shard(0, weights.count()))));
     // A server takes a piece from one worker after the other: one that pushed far ahead of the
     // others would fill the line with what can't be summed yet.
     messages.open_at_once(gradients.is_hollow() ? 1 : crew_.colocated ? 8 : 2);

@@ -25,6 +25,7 @@ class WatchedReplica final : public Replica {
   }
   double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
   void forget() override { inner_.forget(); }
+  bool needs_whole_layers() const override { return inner_.needs_whole_layers(); }
 
  private:
   Replica& inner_;

@@ -1,4 +1,5 @@
 // Sizes alone: every buffer has a length and no data, and computing takes the time it is said to.
+#include "core/options.h"
 #include "replica/sized_replica.h"
 #include "train/learner.h"
 
@@ -7,7 +8,9 @@ namespace {
 
 class HollowLearner final : public Learner {
  public:
-  explicit HollowLearner(std::size_t parameters) : replica_(parameters) {}
+  explicit HollowLearner(const Experiment& experiment)
+      : replica_(experiment.hollow_parameters,
+                 Options::name_in(experiment.config.optimizer) == "lars") {}
 
   Replica& replica() override { return replica_; }
   double compute(std::uint64_t) override { return 0; }
@@ -26,7 +29,7 @@ class HollowLearner final : public Learner {
 
 std::unique_ptr<Learner> make_hollow_learner(const Experiment& experiment, const OpenMemory& open) {
   open(experiment.hollow_parameters);
-  return std::make_unique<HollowLearner>(experiment.hollow_parameters);
+  return std::make_unique<HollowLearner>(experiment);
 }
 
 }  // namespace lockstep

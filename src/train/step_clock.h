@@ -88,6 +88,7 @@ class TimedReplica : public Replica {
   void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override;
   double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
   void forget() override { inner_.forget(); }
+  bool needs_whole_layers() const override { return inner_.needs_whole_layers(); }
 
  private:
   Replica& inner_;

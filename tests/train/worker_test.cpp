@@ -146,6 +146,22 @@ TEST(Worker, ExactStrategiesDoNotDependOnTheNumberOfWorkers) {
   }
 }
 
+// Its rule needs whole layers, where a server steps piece by piece else.
+TEST(Worker, LarsWorksWithOneServer) {
+  TrainConfig config = small_config();
+  config.model = "mlp:width=128,depth=1";  // 400 KB: more than one piece
+  config.optimizer = "lars:lr=1,eta=0.1";
+  config.audit = true;
+  const Score reduced = train_in("loopback", config).result.scores.back();
+  EXPECT_LT(reduced.train_loss, 2.25) << "it learns";
+  config.strategy = "parameter-server";
+  for (const std::string placement : {"dedicated", "colocated"}) {
+    config.server_placement = placement;
+    const Score served = train_in("loopback", config).result.scores.back();
+    EXPECT_NEAR(served.train_loss, reduced.train_loss, 1e-4);
+  }
+}
+
 TEST(Worker, StepWiseSendsHalfOfRing) {
   TrainConfig config = small_config();
   config.workers = 4;
