@@ -75,7 +75,8 @@ void TrainFlags::add_who(CLI::App& command) {
       "Servers, for strategies that have them (1 there)");
   add(command, "--server-placement", "server_placement", flags_.server_placement,
       "dedicated: ranks of their own; colocated: server k with worker k, on its host");
-  add(command, "--threads", "threads", flags_.threads, "Threads a worker; 0: cores / workers");
+  add(command, "--threads", "threads", flags_.threads,
+      "Threads a worker; 0: cores / ranks, in simulation too");
   add(command, "--cluster", "cluster", flags_.cluster,
       "local, sim:… or netns:…; see `lockstep list clusters`");
   add(command, "--transport", "transport", flags_.transport, "auto, shm, ucx or loopback");
@@ -119,7 +120,7 @@ void TrainFlags::add_training(CLI::App& command) {
   add(command, "--lr-schedule", "lr_schedule", flags_.lr_schedule,
       "constant, step:… or cosine:…; see `lockstep list schedules`");
   add(command, "--lr-scaling", "lr_scaling", flags_.lr_scaling,
-      "none, or linear: the rate times the number of workers");
+      "none, or linear: the rate times the batches of one worker in a step");
   add(command, "--warmup-epochs", "warmup_epochs", flags_.warmup_epochs,
       "Epochs in which the rate rises to its scaled value");
   add(command, "--seed", "seed", flags_.seed, "Of every random draw");

@@ -208,7 +208,7 @@ double measured_step_s(const Experiment& simulated) {
   config.resume.clear();
   config.faults.clear();
   config.shape.clear();
-  config.threads = simulated.threads(1);
+  config.threads = simulated.threads(simulated.cores);
   const Experiment alone(config, {});
   return train_in_threads(alone, {}).profile.step_s();
 }

@@ -11,7 +11,7 @@ namespace lockstep {
 
 struct ScheduleInput {
   double base_lr = 0.01;  // the optimiser's, meant for one worker's batch
-  // By linear scaling the rate grows with the global batch: k workers with a batch each step
+  // By linear scaling the rate grows with the batch of a step: k batches of one worker take
   // k * base_lr (Goyal et al. 2017). 1: no scaling.
   double scale = 1;
   // The rate climbs linearly, step by step, and reaches its full height exactly when these are

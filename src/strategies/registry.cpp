@@ -15,15 +15,16 @@ constexpr std::array<StrategyParameter, sizeof...(Rows)> rows(Rows... row) {
 
 #define PARAMETER(key, standard, description, alias) \
   StrategyParameter { key, standard, description, alias }
-#define STRATEGY(function, name, alias, exchange, pace, description, ...) \
+#define STRATEGY(function, name, alias, exchange, pace, steps, description, ...) \
   constexpr auto function##_parameters = rows(__VA_ARGS__);
 #include "strategies/strategies.def"
 #undef STRATEGY
 #undef PARAMETER
 
 constexpr StrategyRow kRows[] = {
-#define STRATEGY(function, name, alias, exchange, pace, description, ...) \
-  {name, alias, Exchange::exchange, Pace::pace, description, function##_parameters, function},
+#define STRATEGY(function, name, alias, exchange, pace, steps, description, ...) \
+  {name,         alias,       Exchange::exchange,    Pace::pace,                 \
+   Steps::steps, description, function##_parameters, function},
 #include "strategies/strategies.def"
 #undef STRATEGY
 };

@@ -29,10 +29,15 @@ enum class Exchange { collective, servers, peers };
 // tasks and each worker works through its own alone (see round_strategy.h).
 enum class Pace { together, apart, rounds };
 
+// What becomes of the steps that m workers take at the same time: the model moves by their mean, as
+// by one step of a batch m times as large; or by their sum, as by m steps.
+enum class Steps { averaged, added };
+
 struct StrategyRow {
   std::string_view name, alias;  // the alias may be empty
   Exchange exchange;
   Pace pace;
+  Steps steps;
   std::string_view description;
   std::span<const StrategyParameter> parameters;
   // Options has a value for each parameter. UsageError if one can't be.

@@ -94,6 +94,22 @@ void check_training(const TrainConfig& config) {
   const Schedule schedule(config.lr_schedule, input);
 }
 
+// Where the rate fits already, whatever the number of workers.
+void check_scaling(const TrainConfig& config) {
+  if (config.lr_scaling != "linear") return;
+  if (config.global_batch > 0)
+    throw UsageError(
+        fmt::format("--lr-scaling linear scales the rate with the samples of a step, which "
+                    "--global-batch {} keeps the same for any number of workers: leave one out",
+                    config.global_batch));
+  const StrategyRow& row = strategy_named(config.strategy);
+  if (row.steps == Steps::added)
+    throw UsageError(
+        fmt::format("--lr-scaling linear does not work with {}: it adds up the steps of all "
+                    "workers, so its model moves by as many times the rate already; leave it out",
+                    row.name));
+}
+
 // What a strategy and an optimiser can't do together.
 void check_optimiser(const TrainConfig& config) {
   const std::string_view optimiser = Options::name_in(config.optimizer);
@@ -189,6 +205,7 @@ void check(const TrainConfig& config) {
   all_reduce_named(config.collective);
   check_end(config);
   check_training(config);
+  check_scaling(config);
   check_optimiser(config);
   check_hogwild(config);
   check_records(config);

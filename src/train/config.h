@@ -15,7 +15,7 @@ struct TrainConfig {
   int workers = 2;
   int servers = -1;  // -1: as the strategy has them, see complete()
   std::string server_placement = "dedicated";
-  int threads = 0;  // a worker; 0: cores / workers, at least 1
+  int threads = 0;  // a worker; 0: cores / ranks, at least 1, in every world
   std::string cluster = "local";
   std::string transport = "auto";
   // How.

@@ -98,6 +98,35 @@ std::string sha256_of(const Data& data) {
   return sum.text();
 }
 
+// Of all workers in a step of the first epoch.
+std::size_t median_samples(Plan& plan) {
+  std::vector<std::size_t> by_step(plan.steps(0));
+  for (std::size_t step = 0; step < by_step.size(); ++step)
+    for (const std::size_t samples : plan.samples(0, step)) by_step[step] += samples;
+  const auto middle = by_step.begin() + static_cast<std::ptrdiff_t>(by_step.size() / 2);
+  std::ranges::nth_element(by_step, middle);
+  return *middle;
+}
+
+// Where a run is too short for its workers to exchange even once.
+std::optional<std::string> no_exchange(const TrainConfig& config, std::uint64_t steps) {
+  const StrategyRow& row = strategy_named(config.strategy);
+  const Options options = strategy_options(config.strategy);
+  for (const char* key : {"period", "push"}) {
+    const auto has = [&](const StrategyParameter& p) { return p.key == key; };
+    if (std::ranges::none_of(row.parameters, has)) continue;
+    const std::int64_t every = options.integer(key);
+    if (steps >= static_cast<std::uint64_t>(every)) continue;
+    if (config.workers == 1 && !row.has_servers()) continue;
+    if (row.name == "local-sgd" && options.integer("from_epoch") > 0) continue;
+    return fmt::format(
+        "{} exchanges every {} steps, and this run has {}: its workers never exchange anything; "
+        "give a smaller {}, or more steps",
+        row.name, every, steps, key);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
@@ -120,6 +149,8 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   steps_of_schedule = steps_of(config, data.train->size(), counted);
   const bool apart = strategy_named(config.strategy).goes_apart();
   steps = apart && config.samples > 0 ? kOpenEnd : steps_of_schedule;
+  if (config.lr_scaling == "linear")
+    lr_scale = static_cast<double>(median_samples(counted)) / static_cast<double>(config.batch);
   if (config.checkpoint_every > 0 || !config.resume.empty()) {
     data_sha256 = sha256_of(data);
     if (std::filesystem::is_regular_file(config.model))
@@ -134,15 +165,23 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
 }
 
 int Experiment::threads(int cores) const {
-  // Simulated workers take turns on this process's threads, whose number must not depend on how
-  // many they are, or their bits would.
-  if (config.threads > 0) return config.threads;
-  return simulation ? 1 : std::max(1, cores / config.ranks());
+  // The same in every world, since the bits depend on it.
+  return config.threads > 0 ? config.threads : std::max(1, cores / config.ranks());
 }
 
 std::vector<std::string> Experiment::notices() const {
   std::vector<std::string> all = data.notices;
   for (const std::string& notice : plan.notices()) all.push_back(notice);
+  if (const auto notice = no_exchange(config, steps_of_schedule)) all.push_back(*notice);
+  if (config.lr_scaling == "linear")
+    all.push_back(
+        fmt::format("the learning rate is scaled by {:.6g}: a step takes so many batches of {}",
+                    lr_scale, config.batch));
+  if (config.threads == 0) {
+    const int chosen = threads(cores);
+    all.push_back(fmt::format("{} thread{} a worker, of {} core{}; other threads give other bits",
+                              chosen, chosen == 1 ? "" : "s", cores, cores == 1 ? "" : "s"));
+  }
   return all;
 }
 

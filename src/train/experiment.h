@@ -32,6 +32,9 @@ struct Experiment {
   // For the schedule of the learning rate: steps an epoch, of the first; and steps of the run, of
   // workers that take equally many.
   std::uint64_t steps_per_epoch = 1, steps_of_schedule = 0;
+  // With --lr-scaling linear: how many batches of one worker a step takes, which is the median of
+  // the first epoch, since shards may be uneven. Else 1.
+  double lr_scale = 1;
 
   int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read

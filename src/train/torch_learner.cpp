@@ -33,7 +33,7 @@ Schedule schedule_of(const Experiment& experiment, const Options& optimiser) {
   const TrainConfig& config = experiment.config;
   ScheduleInput input;
   input.base_lr = optimiser.number("lr");
-  input.scale = config.lr_scaling == "linear" ? config.workers : 1;
+  input.scale = experiment.lr_scale;
   input.warmup_epochs = config.warmup_epochs;
   input.steps_per_epoch = experiment.steps_per_epoch;
   input.steps = experiment.steps_of_schedule;

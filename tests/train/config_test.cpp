@@ -92,6 +92,25 @@ TEST(Check, RefusesOptimisersThatAStrategyWouldNotFollow) {
   EXPECT_NO_THROW(check(config));
 }
 
+TEST(Check, RefusesToScaleARateThatFitsAlready) {
+  const auto linear = [](const char* strategy, std::uint64_t global_batch) {
+    return [=](auto& c) {
+      c.lr_scaling = "linear";
+      c.strategy = strategy;
+      c.global_batch = global_batch;
+    };
+  };
+  expect_refused(linear("all-reduce", 64), "--global-batch 64 keeps the same");
+  for (const char* strategy : {"asp", "ssp", "downpour", "hogwild"})
+    expect_refused(linear(strategy, 0), "adds up the steps of all workers");
+  for (const char* strategy : {"all-reduce", "d-psgd", "easgd", "gossip", "epoch-average"}) {
+    TrainConfig config;
+    linear(strategy, 0)(config);
+    complete(config);
+    EXPECT_NO_THROW(check(config)) << strategy;
+  }
+}
+
 TEST(Check, HogwildExchangesNothing) {
   const auto with = [](const std::function<void(TrainConfig&)>& change) {
     return [=](TrainConfig& c) {
