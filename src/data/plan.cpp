@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 
@@ -76,8 +77,8 @@ std::shared_ptr<const Plan::Epoch> Plan::make_epoch(int number) const {
   auto epoch = std::make_shared<Epoch>();
   epoch->number = number;
   const bool common = options_->cut == Cut::common;
-  epoch->shards = options_->split.deal(all_, common ? 1 : workers(),
-                                       Rng(seed_, number, purpose_of("split")));
+  epoch->shards =
+      options_->split.deal(all_, common ? 1 : workers(), Rng(seed_, number, purpose_of("split")));
   for (std::size_t w = 0; w < epoch->shards.size(); ++w) {
     const std::size_t batch = common ? global_batch_ : options_->batch[w];
     epoch->shares.push_back(share_of(batch, epoch->shards[w]));
@@ -164,13 +165,11 @@ Shard Plan::order(int worker, const Epoch& epoch, int number) const {
 std::span<const std::uint32_t> Plan::indices(int worker, int epoch, std::size_t step) {
   const Epoch& now = at(epoch);
   const int reader = options_->cut == Cut::common ? 0 : worker;
-  if (reader != order_worker_ || epoch != order_epoch_) {
-    order_ = order(reader, now, epoch);
-    order_worker_ = reader;
-    order_epoch_ = epoch;
-  }
+  if (epoch != std::exchange(order_epoch_, epoch)) orders_.clear();
+  const auto [found, is_new] = orders_.try_emplace(reader);
+  if (is_new) found->second = order(reader, now, epoch);
   const Slice batch = batch_at(now, worker, step);
-  return std::span(order_).subspan(batch.begin, batch.count);
+  return std::span(found->second).subspan(batch.begin, batch.count);
 }
 
 std::uint64_t Plan::steps_before(int epoch) {

@@ -5,6 +5,7 @@
 // for how the order is cut into batches.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,12 +17,14 @@ namespace lockstep {
 
 // What batches are cut from.
 enum class Cut {
-  // Each worker cuts its shard into batches of its own size; the last may be short. The epoch has as
+  // Each worker cuts its shard into batches of its own size; the last may be short. The epoch has
+  // as
   // many steps as the slowest worker needs; one that has run out has empty batches, so nobody waits
   // for it and nothing is dropped.
   own,
   // A step takes as many samples as all workers' batches hold together, and each worker's part of
-  // them is its shard's part of all samples, so that all run out in the same step. The last step may
+  // them is its shard's part of all samples, so that all run out in the same step. The last step
+  // may
   // be short.
   by_share,
   // There are no shards: the order that one worker would read all samples in is cut into global
@@ -54,8 +57,7 @@ class Plan {
   std::size_t steps(int epoch);  // at least 1 if there are samples
   // How many samples each worker has in that step. Valid until the next call.
   std::span<const std::size_t> samples(int epoch, std::size_t step);
-  // Which ones. REQUIRES: step < steps(epoch). Valid until the next call with another worker or
-  // epoch.
+  // Which ones. REQUIRES: step < steps(epoch). Valid until the next call with another epoch.
   std::span<const std::uint32_t> indices(int worker, int epoch, std::size_t step);
 
   struct Position {
@@ -104,8 +106,8 @@ class Plan {
   std::shared_ptr<const Epoch> first_, now_;
   std::vector<std::uint64_t> before_{0};  // steps before each epoch, as far as known
   std::vector<std::size_t> counts_;
-  Shard order_;  // of the worker and epoch last asked for
-  int order_worker_ = -1, order_epoch_ = -1;
+  std::map<int, Shard> orders_;  // of the workers asked for in the epoch last asked for
+  int order_epoch_ = -1;
 };
 
 }  // namespace lockstep

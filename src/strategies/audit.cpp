@@ -40,6 +40,9 @@ class Audited final : public Strategy {
   void begin(Replica& replica) override { inner_->begin(replica); }
   bool trains(const Step& step) const override { return inner_->trains(step); }
   double mass() const override { return inner_->mass(); }
+  Team team_of(const Step& step, int worker) const override {
+    return inner_->team_of(step, worker);
+  }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
   void read_model(Replica& replica, Values model) override {
     inner_->read_model(replica, model);

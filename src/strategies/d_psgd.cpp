@@ -6,7 +6,8 @@
 // The gradient is that of the weights before the mix. M is symmetric and doubly stochastic, so the
 // mean over workers moves only by the mean of their steps. All graphs here look the same from every
 // worker: with d neighbours each, M_ij = 1/(d+1) for them and for the worker itself. A worker sends
-// d·N elements. Momentum stays each worker's own.
+// d·N elements. Momentum stays each worker's own. Where batches are uneven g_i is scaled by worker
+// i's samples over the workers' mean, so that in the mean of steps every sample counts once.
 #include <optional>
 
 #include "collectives/messages.h"
@@ -43,18 +44,22 @@ class DPsgd final : public Strategy {
       sum = messages.fold(j, pull, sum);
     }
     messages.run();
+    const double share = shares_of(step.samples)[crew_.rank.rank()];
+    if (share != 1) scale(replica.gradients(), share);
     replica.apply_gradients(step.number);
     if (!neighbours.empty()) add_scaled(x, 1 / (degree + 1), pull);
   }
 
-  std::vector<Flow> flows(const Step&, int rank, std::size_t count) const override {
+  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     const std::vector<int> neighbours = neighbours_of(rank);
     const double degree = static_cast<double>(neighbours.size());
     std::vector<double> m_less_one(crew_.workers);
     for (const int j : neighbours) m_less_one[j] = 1 / (degree + 1);
     m_less_one[rank] = -degree / (degree + 1);
     const auto own = only(rank, crew_.workers);
-    return {{{0, count}, own, own, m_less_one}};
+    auto gradients = own;
+    gradients[rank] = shares_of(step.samples)[rank];
+    return {{{0, count}, gradients, own, m_less_one}};
   }
 
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {

@@ -9,8 +9,13 @@
 // z is the model that is trained. Every rank is a learner and has its own copy of z; `learners`
 // ranks in a row share a device (see sma_sum.h), the last of which may have fewer. alpha = 0 stands
 // for 1/k. mu = 0 is synchronous EASGD that exchanges in every step. Where the learning rate drops,
-// all start anew from z. With `auto=on` learners are added to each device while that pays (see
-// sma_tuner.h); a rank that is no learner yet holds z, and goes on from there when it becomes one.
+// all start anew from z. Where batches are uneven g_j is scaled by learner j's samples over the
+// learners' mean, so that every sample counts once.
+//
+// With `auto=on` learners are added to each device while that pays (see sma_tuner.h); a rank that
+// is no learner yet holds z, and goes on from there when it becomes one. Until then the learners of
+// its device read its samples: a step takes the same samples with any number of learners, and a
+// learner's batch shrinks as others come. (In the paper it stays, and a step grows.)
 #include "collectives/scratch.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
@@ -43,6 +48,12 @@ class Sma final : public Strategy {
   }
 
   bool trains(const Step& step) const override { return is_learner(crew_.rank.rank(), step); }
+  // Where not all ranks of a device learn, those that do read the samples of all.
+  Team team_of(const Step& step, int worker) const override {
+    const Team device{worker - worker % learners_, sum_.learners_beside(worker, learners_),
+                      sum_.learners_beside(worker, tuner_.learners(step))};
+    return device.readers < device.size ? device : Team{worker};
+  }
 
   void update(Replica& replica, const Step& step) override {
     const Values w = replica.weights(), z = z_->values(), c = c_->values();
@@ -50,6 +61,8 @@ class Sma final : public Strategy {
     add_scaled(c, -1, z);
     scale(c, alpha(step));
     if (trains(step)) {
+      const double share = share_of(crew_.rank.rank(), step);
+      if (share != 1) scale(replica.gradients(), share);
       replica.apply_gradients(step.number);
       add_scaled(w, -1, c);
     }
@@ -79,7 +92,10 @@ class Sma final : public Strategy {
       flow = {{0, count}, {}, own, own, {alpha(step), 0}};
       for (double& before : flow.before) before *= -alpha(step);
     }
-    if (learns) flow.gradients = own;
+    if (learns) {
+      flow.gradients = own;
+      flow.gradients[rank] = share_of(rank, step);
+    }
     return {flow};
   }
   std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int,
@@ -102,6 +118,17 @@ class Sma final : public Strategy {
  private:
   bool is_learner(int rank, const Step& step) const {
     return rank % learners_ < tuner_.learners(step);
+  }
+  // What a learner's gradient counts for. REQUIRES: it is one.
+  double share_of(int rank, const Step& step) const {
+    std::vector<std::size_t> samples;  // of learners
+    std::size_t place = 0;
+    for (int j = 0; j < crew_.workers; ++j) {
+      if (!is_learner(j, step)) continue;
+      if (j == rank) place = samples.size();
+      samples.push_back(step.samples[j]);
+    }
+    return shares_of(samples)[place];
   }
   // k
   int all_learners(const Step& step) const {

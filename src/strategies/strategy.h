@@ -47,6 +47,13 @@ struct Step {
 // The step of that number. What it returns stays valid until the next call.
 using StepAt = std::function<Step(std::uint64_t number)>;
 
+// Workers in a row that put their samples of a step together: the first `readers` of them read all,
+// in parts that differ by at most one.
+struct Team {
+  int first = 0, size = 1, readers = 1;
+  bool operator==(const Team&) const = default;
+};
+
 // What becomes of one part of one rank's numbers in a step: the strategy's own statement, a linear
 // map. The audit and the contract suite hold the strategy to it, and theory is tested on it.
 struct Flow {
@@ -85,6 +92,9 @@ class Strategy {
   // Does this worker compute in that step? Else its gradients are not looked at, and it only takes
   // part in the exchange. Asked before the step, and the same answer until it has been taken.
   virtual bool trains(const Step&) const { return true; }
+  // With whom it shares the samples that it would have in that step: asked as trains(), with the
+  // step's samples as they are before anybody shares. Default: nobody.
+  virtual Team team_of(const Step&, int worker) const { return {worker}; }
   // During backward, from its hooks: this part of the gradients is final. Note it; never block,
   // never send.
   virtual void slice_ready(Slice) {}

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/replica.h"
+#include "strategies/strategy.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
 
@@ -38,6 +39,9 @@ class Learner {
   // over its samples, zeros if it has none. Returns the mean loss, 0 without samples.
   // BadGradient names rank, step and parameter if a gradient is not finite.
   virtual double compute(std::uint64_t step) = 0;
+  // From the next compute() on this rank reads with that team, it being one of its readers. Before
+  // the first call: alone.
+  virtual void read_with(const Team&) {}
   // For ranks that are handed what to read: those samples, cut into batches of so many (the last
   // may be short), read as in that epoch; then forward and backward on batch `i` of them, as
   // compute().

@@ -102,11 +102,26 @@ std::uint64_t Session::start() {
 
 Step Session::step_at(std::uint64_t number) {
   const Plan::Position at = plan_.position(number);
-  return {number, at.epoch, plan_.samples(at.epoch, at.step)};
+  Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
+  samples_.assign(step.samples.size(), 0);
+  for (int w = 0; w < config_.workers;) {
+    const Team team = strategy_->team_of(step, w);
+    std::size_t all = 0;
+    for (int member = 0; member < team.size; ++member) all += step.samples[w + member];
+    for (int reader = 0; reader < team.readers; ++reader)
+      samples_[w + reader] = chunk(all, team.readers, reader).count;
+    w += team.size;
+  }
+  step.samples = samples_;
+  return step;
 }
 
 void Session::take(std::uint64_t number) {
-  take(step_at(number), number + 1, [&] { return learner_->compute(number); });
+  const Step step = step_at(number);
+  take(step, number + 1, [&] {
+    learner_->read_with(strategy_->team_of(step, rank_.rank()));
+    return learner_->compute(number);
+  });
 }
 
 double Session::take_of_task(const Step& step, std::size_t batch) {

@@ -107,6 +107,8 @@ class Session {
   std::unique_ptr<Learner> open_learner();
   const AllReduceRow& chosen_collective();
   std::unique_ptr<Strategy> make_strategy_of_run();
+  // With the samples that each worker reads in it, which may be those of its team. What it returns
+  // stays valid until the next call.
   Step step_at(std::uint64_t number);
   double take(const Step&, std::uint64_t taken, const std::function<double()>& compute);
   // Those ranks, as present() has them.
@@ -141,6 +143,7 @@ class Session {
   RunEnd end_;
   std::uint64_t last_step_, scored_at_ = 0;
   Plan plan_;
+  std::vector<std::size_t> samples_;  // of the step last asked for, by worker
   Rng luck_;                    // of simulated compute times
   std::uint64_t of_tasks_ = 0;  // steps of this rank
   ProgressLog log_;

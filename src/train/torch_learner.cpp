@@ -3,6 +3,7 @@
 #include <cfenv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "data/loader.h"
 #include "measure/machine.h"
@@ -48,15 +49,19 @@ class TorchLearner final : public Learner {
         rank_(rank),
         plan_(experiment.plan),
         replica_(make_replica(experiment, rank, open, turns)),
-        train_(
-            *experiment.data.train, [this](std::uint64_t step) { return picks(step); },
-            experiment.steps, experiment.readers.get()) {}
+        team_{rank} {
+    open_train();
+  }
 
   Replica& replica() override { return replica_; }
 
   double compute(std::uint64_t step) override {
     const double start = wall_now();
-    return compute_on(train_.batch(step), start, step);
+    return compute_on(train_->batch(step), start, step);
+  }
+  void read_with(const Team& team) override {
+    if (team == std::exchange(team_, team)) return;
+    open_train();  // what was read ahead was another's part
   }
   void open_task(const std::vector<std::uint32_t>& indices, std::size_t batch, int epoch) override {
     const auto picks = [=](std::uint64_t i) {
@@ -146,11 +151,22 @@ class TorchLearner final : public Learner {
     return loss;
   }
 
+  void open_train() {
+    train_.emplace(
+        *experiment_.data.train, [this](std::uint64_t step) { return picks(step); },
+        experiment_.steps, experiment_.readers.get());
+  }
   static std::uint64_t variation(int epoch) { return static_cast<std::uint64_t>(epoch) + 1; }
   Picks picks(std::uint64_t step) {
     const Plan::Position at = plan_.position(step);
-    const auto indices = plan_.indices(rank_, at.epoch, at.step);
-    return {{indices.begin(), indices.end()}, variation(at.epoch)};
+    std::vector<std::uint32_t> all;
+    for (int w = team_.first; w < team_.first + team_.size; ++w) {
+      const auto indices = plan_.indices(w, at.epoch, at.step);
+      all.insert(all.end(), indices.begin(), indices.end());
+    }
+    const Slice mine = chunk(all.size(), team_.readers, rank_ - team_.first);
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(mine.begin);
+    return {{first, first + static_cast<std::ptrdiff_t>(mine.count)}, variation(at.epoch)};
   }
   static Picks test_picks(Slice part, std::uint64_t batch) {
     Picks picks;
@@ -186,7 +202,8 @@ class TorchLearner final : public Learner {
   const int rank_;
   Plan plan_;
   TorchReplica replica_;
-  Loader train_;
+  Team team_;
+  std::optional<Loader> train_;
   std::optional<Loader> task_;
   Halves halves_;
   std::string random_state_;

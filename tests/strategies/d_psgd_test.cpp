@@ -5,6 +5,7 @@
 #include <map>
 
 #include "contract.h"
+#include "strategies/audit.h"
 
 namespace lockstep::testing {
 namespace {
@@ -83,6 +84,19 @@ TEST_P(DPsgdWorlds, TheMeanMovesOnlyByTheMeanStep) {
         }
         EXPECT_NEAR(sum, due, 1e-5);
       }
+}
+
+// In the mean of the workers' steps, however many samples each has.
+TEST_P(DPsgdWorlds, EverySampleCountsOnce) {
+  Training uneven = of("d-psgd:graph=complete"), reduced = of("all-reduce");
+  for (Training* training : {&uneven, &reduced}) {
+    training->samples = uneven_samples(5);
+    training->steps = 1;
+  }
+  uneven.make = [](const Crew& crew) { return audited(make_strategy("d-psgd", crew), crew); };
+  const auto outcomes = run_all(GetParam(), {uneven, reduced});
+  for (std::size_t i = 0; i < uneven.count; ++i)
+    EXPECT_NEAR(outcomes[0][0].model[i], outcomes[1][0].model[i], 1e-5);
 }
 
 TEST_P(DPsgdWorlds, AllToAllFromOneStartIsAllReduce) {

@@ -85,6 +85,22 @@ TEST_P(Sma, TheCentreKeepsAShareOfItsWholeMove) {
   }
 }
 
+// In the mean of the learners' steps, however many samples each has.
+TEST_P(Sma, EverySampleCountsOnce) {
+  Training uneven = of("sma"), reduced = of("all-reduce");
+  for (Training* training : {&uneven, &reduced}) {
+    training->samples = uneven_samples(4);
+    training->steps = 1;
+  }
+  uneven.make = [](const Crew& crew) { return audited(make_strategy("sma", crew), crew); };
+  const auto outcomes = run_all(GetParam(), {uneven, reduced});
+  for (std::size_t i = 0; i < uneven.count; ++i) {
+    double mean = 0;
+    for (const Record& record : outcomes[0]) mean += record.steps[0].after[i] / 4;
+    EXPECT_NEAR(mean, outcomes[1][0].model[i], 1e-5);
+  }
+}
+
 TEST_P(Sma, AloneAndWithoutPullIsSgdBitForBit) {
   Training t = of("sma:alpha=1e-300", 1);
   t.momentum = 0.9f;

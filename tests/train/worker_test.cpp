@@ -162,6 +162,23 @@ TEST(Worker, LarsWorksWithOneServer) {
   }
 }
 
+// Those of ranks that don't learn yet are read by others.
+TEST(Worker, SmaSkipsNoSamplesWhileItSearches) {
+  TrainConfig config = small_config();
+  config.workers = 4;
+  config.batch = 7;
+  config.epochs = 2;  // of 15 steps, the first 16 with one learner
+  config.strategy = "sma:learners=4,auto=on";
+  config.audit = true;
+  const TrainResult result = train_in("simulated", config).result;
+  std::uint64_t samples = 0;
+  for (const auto& rank : result.ranks) samples += rank["samples"].get<std::uint64_t>();
+  EXPECT_EQ(samples, 2 * 400u);
+  EXPECT_GT(result.ranks[0]["samples"], 400u) << "it was alone for the first epoch";
+  EXPECT_GT(result.ranks[1]["samples"], 0u);
+  EXPECT_LT(result.scores.back().train_loss, 2.2) << "it learns";
+}
+
 TEST(Worker, StepWiseSendsHalfOfRing) {
   TrainConfig config = small_config();
   config.workers = 4;
