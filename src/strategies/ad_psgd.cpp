@@ -10,8 +10,11 @@
 //
 // N elements go each way in an exchange, one an iteration of an active worker, with a note ahead of
 // them that says whose they are. Momentum stays each worker's own. Who is gone is not chosen again,
-// and not waited for.
+// and not waited for. In a step without samples a worker neither steps nor chooses, and is not
+// chosen by one in that step; if it has had none from the start, its weights, which are the initial
+// ones, are no part of the model.
 #include <algorithm>
+#include <sstream>
 
 #include "strategies/ad_psgd_exchange.h"
 #include "strategies/add_scaled.h"
@@ -45,8 +48,12 @@ class AdPsgd final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     if (is_active()) finish_exchange();
     if (exchange_->failed()) crew_.rank.background.wait(job_);
+    const bool has_samples = own_steps(step) > 0;
+    if (step.number == 0) takes_part_ = has_samples;
+    takes_part_ |= has_samples;
+    if (!has_samples) return go_on_with_x(replica);
     take_step(replica, step);
-    if (is_active()) start_exchange();
+    if (is_active()) start_exchange(step);
   }
 
   void rest(Replica& replica) override {
@@ -59,15 +66,12 @@ class AdPsgd final : public Strategy {
     crew_.rank.background.wait(job_);
     job_ = 0;
     meet_while_they_live(crew_.rank.peers, kRests, crew_.workers);
-    const std::lock_guard hold(crew_.rank.lock);
-    copy(replica.weights().bytes(), exchange_->x().bytes());
-    book_brought();
-    take_figures();
+    go_on_with_x(replica);
   }
 
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
-  int own_steps(const Step&) const override { return 1; }
+  double mass() const override { return takes_part_ ? 1 : 0; }
   double waited_s() const override { return waited_s_; }
   double hidden_s() const override { return exchanging_s_ - waited_s_; }
 
@@ -75,8 +79,16 @@ class AdPsgd final : public Strategy {
     if (!exchange_) return {};
     return {{"x", exchange_->x(), true}};
   }
-  std::string state() const override { return random_.state(); }
-  void restore(const std::string& state) override { random_.restore(state); }
+  std::string state() const override {
+    return fmt::format("{:d} {}", takes_part_, random_.state());
+  }
+  void restore(const std::string& state) override {
+    std::istringstream in(state);
+    std::string random;
+    if (!(in >> takes_part_ >> std::ws) || !std::getline(in, random))
+      throw UsageError("the saved state of ad-psgd is damaged");
+    random_.restore(random);
+  }
 
  private:
   bool is_active() const { return crew_.rank.rank() % 2 == 0; }
@@ -99,6 +111,13 @@ class AdPsgd final : public Strategy {
     exchange_->stepped();
     take_figures();
   }
+  // Without a step of its own.
+  void go_on_with_x(Replica& replica) {
+    const std::lock_guard hold(crew_.rank.lock);
+    copy(replica.weights().bytes(), exchange_->x().bytes());
+    book_brought();
+    take_figures();
+  }
   // x is the replica's weights and what exchanges have brought since those were taken.
   void book_brought() {
     book_.arrived();
@@ -106,11 +125,13 @@ class AdPsgd final : public Strategy {
   }
   void take_figures() {
     contributions_ = exchange_->contributions();
+    takes_part_ |= contributions_.count > 0;
     exchanging_s_ = exchange_->exchanging_s();
   }
 
-  void start_exchange() {
-    const std::vector<int> living = living_passives();
+  void start_exchange(const Step& step) {
+    std::vector<int> living = living_passives();
+    std::erase_if(living, [&](int w) { return step.samples[w] == 0; });
     if (living.empty()) return;
     const int passive = living[random_.below(living.size())];
     job_ = post(
@@ -141,6 +162,7 @@ class AdPsgd final : public Strategy {
   }
 
   Rng random_;
+  bool takes_part_ = true;  // its weights count in the model
   std::shared_ptr<AdPsgdExchange> exchange_;
   std::uint64_t job_ = 0;  // the one that runs; 0: none
   double waited_s_ = 0, exchanging_s_ = 0;

@@ -17,13 +17,13 @@ class Asp final : public Central {
   explicit Asp(const Crew& crew) : Central(crew, Talks::here) {}
 
   void update(Replica& replica, const Step& step) override {
+    leaves_rest();
+    // Without samples there is no gradient, and momentum must not move the model once more.
     if (step.samples[crew_.rank.rank()] > 0) {
       book_.owes({{1, proof_.of(replica.gradients())}});
       push_and_pull(step, replica.gradients(), replica.weights());
-    } else {  // there is no gradient, and momentum must not move the model once more
-      pull(step, replica.weights());
+      book_.takes(pulled());
     }
-    book_.takes(pulled());
   }
 
   // All go on with the newest.

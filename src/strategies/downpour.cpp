@@ -9,7 +9,10 @@
 // applied. So the step taken meanwhile is not lost, and one worker with push = fetch = 1 is SGD, to
 // the bit.
 //
-// A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`.
+// A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`. One that has had no
+// samples since it last did either stays away.
+#include <sstream>
+
 #include "strategies/central.h"
 #include "strategies/ranges.h"
 #include "strategies/registry.h"
@@ -34,9 +37,10 @@ class Downpour final : public Central {
     if (step.samples[crew_.rank.rank()] > 0) {
       add_to_sum(replica.gradients());
       replica.apply_gradients(step.number);
+      has_news_ = true;
     }
     if ((step.number + 1) % push_ == 0 && has_sum_) push_sum(step);
-    if ((step.number + 1) % fetch_ == 0) fetch(replica, step);
+    if ((step.number + 1) % fetch_ == 0 && has_news_) fetch(replica, step);
     if (has_sum_) book_.still_owes(proof_.of(sum_->values()));
   }
 
@@ -51,11 +55,13 @@ class Downpour final : public Central {
     return {{"accumulated", sum_->values()}};
   }
   std::string state() const override {
-    return crew_.works() ? std::to_string(int{has_sum_}) : Central::state();
+    return crew_.works() ? fmt::format("{:d} {:d}", has_sum_, has_news_) : Central::state();
   }
   void restore(const std::string& state) override {
     if (!crew_.works()) return Central::restore(state);
-    has_sum_ = state == "1";
+    std::istringstream text(state);
+    if (!(text >> has_sum_ >> has_news_))
+      throw UsageError("the saved state of downpour is damaged");
     if (has_sum_) book_.owes({{1, proof_.of(sum_->values())}});
   }
 
@@ -82,6 +88,7 @@ class Downpour final : public Central {
     const Values weights = replica.weights();
     if (!fetched_) fetched_ = std::make_shared<Scratch>(weights, weights.count());
     fetching_ = start_pull(step, fetched_);
+    has_news_ = false;
   }
   void take_fetched(Replica& replica) {
     if (!fetching_.answer) return;
@@ -102,6 +109,7 @@ class Downpour final : public Central {
   const std::uint64_t push_, fetch_;
   std::optional<Scratch> sum_;  // of the gradients since the last push,
   bool has_sum_ = false;        // if there were any
+  bool has_news_ = false;       // samples since the last fetch
   // What is under way.
   std::shared_ptr<Scratch> pushed_, fetched_;
   Talk pushing_, fetching_;

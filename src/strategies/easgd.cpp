@@ -12,7 +12,9 @@
 //   v' = delta v - eta g(x + delta v),   x' = x + v' - d
 //
 // and the replica holds x + delta v, where the gradient is taken; the optimiser's own rule is then
-// not used. The model is z. A worker sends and is sent 4N bytes every `period` steps.
+// not used. The model is z. A worker sends and is sent 4N bytes every `period` steps. One that has
+// had no samples since it last met the centre does not step and does not pull: it stays away, or,
+// with `mode=sync`, where all are waited for, brings zeros.
 #include <cstring>
 
 #include "strategies/add_scaled.h"
@@ -50,42 +52,58 @@ class Easgd final : public Central {
   void update(Replica& replica, const Step& step) override {
     leaves_rest();
     const Values x = p_.momentum > 0 ? x_->values() : replica.weights();
-    const bool meets = (step.number + 1) % p_.period == 0;
+    const bool has_samples = step.samples[crew_.rank.rank()] > 0;
+    has_news_ |= has_samples;
+    const bool meets = (step.number + 1) % p_.period == 0 && (has_news_ || p_.sync);
     if (meets) take_difference(step, x);
-    if (p_.momentum > 0)
+    if (has_samples && p_.momentum > 0)
       step_ahead(replica, step, x);
-    else
+    else if (has_samples)
       replica.apply_gradients(step.number);
     if (meets) give_difference(step, x);
     if (p_.momentum > 0) look_ahead(replica.weights(), x);
   }
   // With momentum the rule is its own.
-  int own_steps(const Step&) const override { return p_.momentum > 0 ? 0 : 1; }
+  int own_steps(const Step& step) const override {
+    return p_.momentum > 0 ? 0 : Central::own_steps(step);
+  }
 
   std::vector<Kept> memories() override {
     if (!x_) return {};
     return {{"x", x_->values(), true}, {"v", v_->values()}};
   }
+  std::string state() const override {
+    return crew_.works() ? std::to_string(int{has_news_}) : Central::state();
+  }
+  void restore(const std::string& state) override {
+    if (crew_.works())
+      has_news_ = state == "1";
+    else
+      Central::restore(state);
+  }
 
  private:
-  // d = a (x - z)
+  // d = a (x - z), or nothing where this worker has learnt nothing
   void take_difference(const Step& step, Values x) {
     if (!d_) d_.emplace(x, x.count());
     const Values d = d_->values();
     pull(step, d);
     x_met_ = proof_.of(x);
     subtract_from(x, d);
-    scale(d, a_);
-    proof_.expect("elastic difference", d, {{a_, x_met_}, {-a_, pulled()}});
-    book_.owes({{a_, x_met_}, {-a_, pulled()}});
+    pull_ = has_news_ ? a_ : 0;
+    has_news_ = false;
+    scale(d, pull_);
+    proof_.expect("elastic difference", d, {{pull_, x_met_}, {-pull_, pulled()}});
+    book_.owes({{pull_, x_met_}, {-pull_, pulled()}});
   }
   // x -= d here, z += d there
   void give_difference(const Step& step, Values x) {
     const Values d = d_->values();
     const Projection before = proof_.of(x);
     add_scaled(x, -1, d);
-    proof_.expect("weights drawn to the centre", x, {{1, before}, {-a_, x_met_}, {a_, pulled()}});
-    book_.adds({{-a_, x_met_}, {a_, pulled()}});
+    proof_.expect("weights drawn to the centre", x,
+                  {{1, before}, {-pull_, x_met_}, {pull_, pulled()}});
+    book_.adds({{-pull_, x_met_}, {pull_, pulled()}});
     push(step, d);
   }
 
@@ -153,7 +171,9 @@ class Easgd final : public Central {
   const EasgdParameters p_;
   const double a_;
   std::optional<Scratch> d_;
-  Projection x_met_;              // of x, when the difference was taken
+  Projection x_met_;              // of x, when the difference was taken,
+  double pull_ = 0;               // by this factor
+  bool has_news_ = false;         // samples since the last exchange
   std::optional<Scratch> x_, v_;  // of EAMSGD
   // On servers, by worker.
   std::vector<std::optional<Push>> round_;

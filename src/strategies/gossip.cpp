@@ -13,6 +13,10 @@
 // p of them are expected in an iteration. Where eight messages wait for one peer, the next is
 // merged with the last of them; that is counted, and so is a send that finds nobody who still
 // trains. What a worker that is gone had, and what was on its way to it, is lost, mass and all.
+//
+// In a step without samples a worker neither steps nor sends, and others do not choose it in a step
+// in which it would have none. One that has had none from the start has no mass: its weights, which
+// are the initial ones, are part of no mean.
 #include <memory>
 #include <sstream>
 
@@ -32,7 +36,7 @@ class Gossip final : public Strategy {
   Gossip(const Crew& crew, double p)
       : Strategy(crew),
         p_(p),
-        mass_(chunk(kWhole, crew.workers, crew.rank.rank()).count),
+        mass_(first_mass()),
         random_(crew.rank.random(purpose_of("gossip"))) {}
 
   ~Gossip() override {
@@ -54,8 +58,13 @@ class Gossip final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     if (mail_->failed()) crew_.rank.background.wait(job_);
     step_ = step.number;
-    replica.apply_gradients(step.number);
-    if (random_.uniform() < p_) send_half(replica.weights());
+    if (own_steps(step) > 0) {
+      if (mass_ == 0) start_with(first_mass());
+      replica.apply_gradients(step.number);
+      if (random_.uniform() < p_) send_half(replica.weights(), step);
+    } else if (step.number == 0) {
+      start_with(0);
+    }
     empty_inbox(replica.weights());
     book_.has_mass(mass());
     hidden_s_ = mail_->exchanging_s();
@@ -73,7 +82,6 @@ class Gossip final : public Strategy {
   Sends sends() const override { return sends_; }
   double mass() const override { return part_of_all(mass_); }
 
-  int own_steps(const Step&) const override { return 1; }
   std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
@@ -90,6 +98,13 @@ class Gossip final : public Strategy {
   }
 
  private:
+  std::uint64_t first_mass() const { return chunk(kWhole, crew_.workers, crew_.rank.rank()).count; }
+  // It takes part from now on, with that mass, or not yet.
+  void start_with(std::uint64_t first) {
+    book_.mass_came(part_of_all(first) - mass());
+    mass_ = first;
+  }
+
   static double part_of_all(std::uint64_t mass) {
     return static_cast<double>(mass) / static_cast<double>(kWhole);
   }
@@ -116,9 +131,10 @@ class Gossip final : public Strategy {
                          head.steps_from(step_));
   }
 
-  // Nothing is sent where nobody else trains any more, or where half is nothing.
-  void send_half(Values x) {
-    const std::vector<int> others = mail_->others();
+  // Nothing is sent where nobody else trains in such a step, or where half is nothing.
+  void send_half(Values x, const Step& step) {
+    std::vector<int> others = mail_->others();
+    std::erase_if(others, [&](int w) { return step.samples[w] == 0; });
     const std::uint64_t half = mass_ / 2;
     if (others.empty() || half == 0) {
       ++sends_.withheld;

@@ -84,7 +84,7 @@ class WeightBook {
   // and what of it waits for a later update.
   void still_owes(const Projection& held) { held_ = held; }
 
-  // Mass (see Strategy::mass) that came with weights, or left with them: half of what there was.
+  // Mass (see Strategy::mass) that came (below 0: ended), or left with weights: half of what was.
   void mass_came(double mass) { mass_ += mass; }
   void mass_left(double mass, double kept);
   // After all that has come and left since it said so last, it has this much.

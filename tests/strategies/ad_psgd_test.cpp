@@ -110,6 +110,26 @@ TEST_P(AdPsgd, AloneItIsPlainSgdBitForBit) {
   }
 }
 
+// An active one, and a passive one.
+TEST_P(AdPsgd, AWorkerWithoutSamplesTakesNoPart) {
+  ApartTraining t = of(5);
+  t.samples = {4, 4, 0, 0, 4};
+  t.momentum = 0.9f;
+  t.audit = true;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  for (const int w : {2, 3}) {
+    EXPECT_EQ(outcome[w].mass, 0);
+    EXPECT_EQ(outcome[w].exchanged.bytes_sent, 0u);
+    EXPECT_EQ(outcome[w].contributions.count, 0u);
+    for (std::size_t i = 0; i < t.count; ++i)
+      EXPECT_EQ(outcome[w].rested[i], static_cast<float>(i % 7));
+  }
+  for (const int w : {0, 1, 4}) {
+    EXPECT_EQ(outcome[w].mass, 1);
+    EXPECT_GT(outcome[w].contributions.count, 0u);
+  }
+}
+
 TEST_P(AdPsgd, LongVectorsAreAveragedToo) {
   ApartTraining t = of(4);
   t.count = 700'001;

@@ -19,7 +19,8 @@ struct ApartTraining {
   bool audit = false;
   std::vector<double> step_s;        // of each worker, in virtual time; empty: 0.1 each
   std::vector<std::size_t> samples;  // of each worker; empty: the same
-  int leaves = -1;                   // this worker is gone, without a word, before its sixth step
+  std::function<bool(int w, std::uint64_t t)> idle;  // has none in step t; empty: never
+  int leaves = -1;  // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
   std::function<void(int w, int t, std::span<const float> weights, std::span<float> out)> gradient;
   std::function<void(int w)> stepped;  // after each update of worker w
@@ -51,6 +52,14 @@ inline void compute_gradient(const ApartTraining& training, int me, int t, ToyRe
   gradient_of(samples, {{me}}, t, replica.weight_span(), replica.gradient_span());
 }
 
+// Of each worker in that step.
+inline std::vector<std::size_t> samples_in(const ApartTraining& training, std::uint64_t step) {
+  auto samples = training.samples.empty() ? even_samples(training.workers) : training.samples;
+  for (int w = 0; training.idle && w < training.workers; ++w)
+    if (training.idle(w, step)) samples[w] = 0;
+  return samples;
+}
+
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
@@ -65,9 +74,11 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   strategy->begin(replica);
 
   ApartRecord record;
-  const std::vector<std::size_t> samples =
-      training.samples.empty() ? even_samples(training.workers) : training.samples;
-  const auto step_at = [&](std::uint64_t t) { return Step{t, static_cast<int>(t / 10), samples}; };
+  std::vector<std::size_t> samples;  // of the step last asked for
+  const auto step_at = [&](std::uint64_t t) {
+    samples = samples_in(training, t);
+    return Step{t, static_cast<int>(t / 10), samples};
+  };
   const int me = rank.rank();
   const double start = rank.clock.now();
   if (crew.works()) {

@@ -76,6 +76,22 @@ TEST_P(ApartContract, TheAuditPassesOnThreads) {
   run_apart({"loopback", run_loopback}, t);
 }
 
+// One joins late, and one has samples in every other step.
+TEST_P(ApartContract, SamplesMayComeAndGo) {
+  ApartTraining t = apart_of(spec());
+  t.gradient = rough_gradient;
+  t.momentum = 0.9f;
+  t.idle = [](int w, std::uint64_t step) {
+    return (w == 1 && step < 5) || (w == 2 && step % 2 == 1);
+  };
+  t.audit = !spec().starts_with("hogwild");
+  const auto outcome = run_apart(simulated_world(), t);
+  for (int w = 0; w < t.workers; ++w) {
+    EXPECT_GT(outcome[w].mass, 0) << w;
+    EXPECT_NE(outcome[w].rested, outcome[w].after[0]) << w;
+  }
+}
+
 TEST_P(ApartContract, HollowSendsTheSameBytes) {
   ApartTraining t = apart_of(spec());
   ApartTraining hollow = t;

@@ -62,6 +62,7 @@ TEST_P(Asp, AStepWithoutSamplesIsNoUpdate) {
   const auto outcome = run_apart(GetParam(), t);
   expect_all_got_the_model(t, outcome);
   EXPECT_THAT(outcome[3].contributions.weight, ElementsAre(20, 0, 20));
+  EXPECT_EQ(outcome[1].exchanged.bytes_sent + outcome[1].exchanged.bytes_received, 0u);
 }
 
 TEST_P(Asp, GoesOnWithoutAWorkerThatIsGone) {

@@ -36,6 +36,18 @@ TEST_P(Downpour, WithoutSamplesThereIsNothingToPush) {
   t.momentum = 0.9f;
   const auto outcome = run_apart(GetParam(), t);
   EXPECT_THAT(outcome[2].contributions.weight, ElementsAre(10));
+  EXPECT_EQ(outcome[1].exchanged.bytes_sent + outcome[1].exchanged.bytes_received, 0u);
+}
+
+// It has samples in the steps between, so that what it knows grows old.
+TEST_P(Downpour, WhoIsIdleWhenAFetchIsDueFetchesAllTheSame) {
+  ApartTraining t = apart("downpour:push=1,fetch=2", 2, 1);
+  t.idle = [](int w, std::uint64_t step) { return w == 1 && step % 2 == 1; };
+  t.audit = true;
+  const auto outcome = run_apart(GetParam(), t);
+  EXPECT_THAT(outcome[2].contributions.weight, ElementsAre(20, 10));
+  EXPECT_EQ(outcome[1].exchanged.bytes_sent, 10 * 4 * t.count);
+  EXPECT_EQ(outcome[1].exchanged.bytes_received, 10 * 4 * t.count);
 }
 
 // With plain SGD at the servers what they have come to tells what was pushed.

@@ -97,6 +97,29 @@ TEST_P(Easgd, InSyncAllOfARoundStartFromTheSameCentre) {
   EXPECT_THAT(outcome[2].contributions.weight, ElementsAre(0.75, 0.75));
 }
 
+// It stays where it was, and the centre goes where the others draw it.
+TEST_P(Easgd, AWorkerWithoutSamplesTakesNoPart) {
+  std::vector<ApartTraining> trainings;
+  for (const char* mode : {"async", "sync"}) {
+    trainings.push_back(apart(fmt::format("easgd:beta=0.9,period=2,mode={}", mode), 3, 1));
+    trainings.back().samples = {4, 4, 0};
+    trainings.back().momentum = 0.9f;
+    trainings.back().audit = true;
+    trainings.back().gradient = [](int w, int step, auto weights, auto out) {
+      rough_gradient(w, step, weights, out);
+      if (w == 2) std::ranges::fill(out, 0.f);
+    };
+  }
+  const auto outcomes = run_apart_all(GetParam(), trainings);
+  for (const ApartOutcome& outcome : outcomes)
+    for (std::size_t i = 0; i < trainings[0].count; ++i) {
+      EXPECT_EQ(outcome[2].after.back()[i], first_weight(i));
+      EXPECT_NE(outcome[0].after.back()[i], first_weight(i));
+    }
+  EXPECT_THAT(outcomes[0][3].contributions.weight, SizeIs(2));
+  EXPECT_EQ(outcomes[0][2].exchanged.bytes_sent, 0u);
+}
+
 TEST_P(Easgd, WithMomentumTheGradientIsTakenAhead) {
   ApartTraining t = apart("easgd:beta=0,period=4,momentum=0.5", 1, 1);
   t.gradient = rough_gradient;

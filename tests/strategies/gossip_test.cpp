@@ -92,6 +92,23 @@ TEST_P(Gossip, WithoutSendsWorkersAreAlone) {
   }
 }
 
+// Neither its mass nor the others' is lost at it.
+TEST_P(Gossip, AWorkerWithoutSamplesTakesNoPart) {
+  ApartTraining t = of("gossip:p=1", 4);
+  t.samples = {4, 0, 4, 4};
+  t.momentum = 0.9f;
+  t.audit = true;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  EXPECT_EQ(outcome[1].mass, 0);
+  EXPECT_EQ(sum_of_masses(outcome), 0.75);
+  EXPECT_EQ(outcome[1].exchanged.bytes_sent + outcome[1].exchanged.bytes_received, 0u);
+  for (std::size_t i = 0; i < t.count; ++i)
+    EXPECT_EQ(outcome[1].rested[i], static_cast<float>(i % 7));
+  std::uint64_t taken = 0;  // on threads one may be done before others begin
+  for (const ApartRecord& record : outcome) taken += record.contributions.count;
+  EXPECT_GT(taken, 0u);
+}
+
 // Every send is 4N + 8 bytes, and there are as many as the seed's random numbers say, but for those
 // that are counted: nobody else trained any more, or too many had not left yet.
 TEST_P(Gossip, SendsFourNAndEightBytes) {
