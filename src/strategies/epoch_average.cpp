@@ -63,7 +63,7 @@ class EpochAverage final : public RoundStrategy {
       contributions_.add(results[k].worker, by[k], 0);
     }
     mix(into.weights, by, weights);
-    mix(into.statistics, by, statistics);
+    mix(into.statistics, by_samples(by, results), statistics);
     if (proof_.on()) prove(into, by, results);
   }
 
@@ -93,14 +93,30 @@ class EpochAverage final : public RoundStrategy {
  private:
   static double loss_of(const RoundResult& result) { return std::max(result.loss, 0.0); }
 
+  // What each result's statistics count for: its factor times its samples, so that they add up to
+  // one.
+  static std::vector<double> by_samples(const std::vector<double>& factors,
+                                        std::span<const RoundResult> results) {
+    std::vector<double> by;
+    double sum = 0;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      by.push_back(factors[k] * static_cast<double>(results[k].samples));
+      sum += by.back();
+    }
+    if (sum == 0) return factors;
+    for (double& factor : by) factor /= sum;
+    return by;
+  }
+
   // `model` is that mean of the results, as their workers told them.
   void prove(const RoundModel& model, const std::vector<double>& by,
              std::span<const RoundResult> results) {
+    const std::vector<double> of_statistics = by_samples(by, results);
     std::vector<Term> weights, statistics;
     double all = 0;
     for (std::size_t k = 0; k < results.size(); ++k) {
       weights.push_back({by[k], results[k].proof.weights});
-      statistics.push_back({by[k], results[k].proof.statistics});
+      statistics.push_back({of_statistics[k], results[k].proof.statistics});
       all += by[k];
     }
     if (!(std::abs(all - 1) < 1e-12))

@@ -36,8 +36,9 @@ class RoundStrategy : public Strategy {
   // they add up to one. REQUIRES: at least one.
   virtual std::vector<double> factors(std::span<const RoundResult>) const = 0;
 
-  // On the manager: into = sum of factor · result, of weights and statistics. The same bits
-  // whatever order results came in. AuditError where exchanges are audited.
+  // On the manager: into = sum of factor · result. Statistics of batch norm count by their samples
+  // as well, since all of a round start from the same. The same bits whatever order results came
+  // in. AuditError where exchanges are audited.
   virtual void aggregate(const RoundModel& into, std::span<const RoundResult>) = 0;
 
   // Where exchanges are audited; else they do nothing, and the proofs are zero. On the manager: of

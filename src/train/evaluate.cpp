@@ -67,17 +67,17 @@ Projection projected(std::span<const float> numbers) {
 
 }  // namespace
 
-void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine, double mass,
-                std::span<const float> mean) {
+void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine,
+                double weight, std::span<const float> mean) {
   const Projection had = projected(mine);
-  std::vector<double> row{mass, had.square};
+  std::vector<double> row{weight, had.square};
   row.insert(row.end(), std::begin(had.along), std::end(had.along));
   const auto rows = all_rows(workers, row);
-  double masses = 0;
-  for (const auto& theirs : rows) masses += theirs[0];
+  double weights = 0;
+  for (const auto& theirs : rows) weights += theirs[0];
   std::vector<Term> mix;
   for (const auto& theirs : rows) {
-    Term& term = mix.emplace_back(Term{theirs[0] / masses, {}});
+    Term& term = mix.emplace_back(Term{theirs[0] / weights, {}});
     term.of.square = theirs[1];
     std::copy_n(theirs.begin() + 2, kProjections, term.of.along);
   }
@@ -86,24 +86,27 @@ void prove_mean(Transport& workers, std::string_view what, std::span<const float
                                  workers.job_rank(workers.rank()), what, *wrong));
 }
 
-std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass,
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double weight,
                              bool audit) {
   std::vector<double> sums(mine.begin(), mine.end());
-  for (double& value : sums) value *= mass;
-  sums.push_back(mass);
+  for (double& value : sums) value *= weight;
+  sums.push_back(weight);
   sum_over_ranks(workers, sums);
+  if (sums.back() == 0) return mine;
   std::vector<float> mean(mine.size());
   for (std::size_t i = 0; i < mine.size(); ++i) mean[i] = static_cast<float>(sums[i] / sums.back());
-  if (audit) prove_mean(workers, "statistics", mine, mass, mean);
+  if (audit) prove_mean(workers, "statistics", mine, weight, mean);
   return mean;
 }
 
-Model model_of(Transport& workers, Strategy& strategy, Learner& learner, bool audit) {
+Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::uint64_t samples,
+               bool audit) {
   Model model{std::vector<float>(learner.replica().weights().count()), learner.statistics()};
   strategy.read_model(learner.replica(),
                       Values(model.weights.data(), model.weights.size(), Type::fp32));
   if (!model.statistics.empty())
-    model.statistics = mean_over(workers, model.statistics, strategy.mass(), audit);
+    model.statistics =
+        mean_over(workers, model.statistics, strategy.mass() * static_cast<double>(samples), audit);
   return model;
 }
 

@@ -19,16 +19,18 @@ struct Model {
   std::vector<float> statistics;  // of batch norm and its like
 };
 
-// Collective over the workers: what the strategy says it is now, and the mean of their statistics;
-// `audit`: proved.
-Model model_of(Transport& workers, Strategy&, Learner&, bool audit);
-// Collective: the mean over the workers, by their masses; `audit`: proved.
-std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double mass,
+// Collective over the workers: what the strategy says it is now, and the mean of their statistics,
+// by mass() times `samples`: what this worker has seen since all had the same statistics. `audit`:
+// proved.
+Model model_of(Transport& workers, Strategy&, Learner&, std::uint64_t samples, bool audit);
+// Collective: the mean over the workers, by their weights; `audit`: proved. Where all of these are
+// 0, what each has: nobody has changed it since it was common.
+std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine, double weight,
                              bool audit);
 // Collective over the workers: AuditError unless `mean` is, on this one, the mean of what each
-// calls `mine`, by their masses.
-void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine, double mass,
-                std::span<const float> mean);
+// calls `mine`, by their weights, of which one at least is not 0.
+void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine,
+                double weight, std::span<const float> mean);
 
 // Collective over the workers, which all have the same model. Each answers its part of the test set
 // with it, and goes on as it was. Fills in accuracy, loss, accuracy by class, the share of the most

@@ -259,7 +259,8 @@ void Session::score(std::uint64_t taken) {
   Score score = log_.score_from(totals, taken, ends_epoch(taken), clock_.training_s());
   const double start = rank_.clock.now();
   if (crew_.works() && !experiment.hollow()) {
-    const Model model = model_of(workers(), *strategy_, *learner_, config_.audit);
+    const Model model =
+        model_of(workers(), *strategy_, *learner_, log_.own_samples(), config_.audit);
     evaluate(workers(), *learner_, experiment, model, floats(replica_.weights()), score);
   }
   recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);

@@ -57,6 +57,7 @@ Snapshots::Kept Snapshots::copied(std::uint64_t steps, bool with_model) {
   kept.own.assign(weights.begin(), weights.end());
   kept.statistics = session_.learner().statistics();
   kept.mass = strategy.mass();
+  kept.samples = session_.log().own_samples();
   if (with_model) {
     kept.model.resize(weights.size());
     kept.elsewhere = strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32));
@@ -80,9 +81,13 @@ Snapshots::Kept Snapshots::counted(std::uint64_t steps, bool with_model) {
 
 Model Snapshots::mean_of(const Kept& kept, bool central) {
   const bool has = !central || !kept.model.empty();
-  const double mass = !has ? 0 : central ? 1 : kept.mass;
+  double mass = !has ? 0 : central ? 1 : kept.mass;
   std::vector<double> total{mass};
   sum_over_ranks(session_.workers(), total);
+  if (total[0] == 0) {  // those that had taken part are gone
+    mass = 1;
+    total[0] = session_.workers().size();
+  }
   Model model{central && has ? kept.model : kept.own, kept.statistics};
   // The mean as a sum of shares: a share of one keeps the bits.
   scale(Values(model.weights.data(), model.weights.size(), Type::fp32), mass / total[0]);
@@ -93,7 +98,8 @@ Model Snapshots::mean_of(const Kept& kept, bool central) {
     prove_mean(session_.workers(), "weights", central && has ? kept.model : kept.own, mass,
                model.weights);
   if (!model.statistics.empty())
-    model.statistics = mean_over(session_.workers(), model.statistics, kept.mass, audit);
+    model.statistics = mean_over(session_.workers(), model.statistics,
+                                 kept.mass * static_cast<double>(kept.samples), audit);
   return model;
 }
 

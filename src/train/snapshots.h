@@ -34,6 +34,7 @@ class Snapshots {
     bool elsewhere = false;    // the model is not the workers' mean;
     std::vector<float> model;  // one worker has it
     double mass = 0;
+    std::uint64_t samples = 0;  // of this worker so far: its statistics have not been common since
     double loss_sum = 0, loss_samples = 0, bytes = 0;
   };
 

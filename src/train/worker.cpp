@@ -29,7 +29,7 @@ WorkerOutcome run_together(Session& session) {
   if (session.experiment.has_open_end() && !session.has_scored(step)) session.score(step);
   if (works && !session.experiment.hollow())
     session.write(model_of(session.workers(), session.strategy(), session.learner(),
-                           session.experiment.config.audit));
+                           session.log().own_samples(), session.experiment.config.audit));
   return session.finish();
 }
 

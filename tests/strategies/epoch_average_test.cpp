@@ -92,6 +92,21 @@ Floats aggregated(const std::string& spec, std::vector<Floats> from) {
   return weights;
 }
 
+// The weights count alike, the statistics of batch norm by samples.
+TEST(EpochAverage, StatisticsCountBySamples) {
+  Floats weights(2), statistics(1);
+  std::vector<Floats> w{{0, 4}, {2, 0}, {7, 7}}, s{{1}, {5}, {100}};
+  const auto values = [](Floats& f) { return Values(f.data(), f.size(), Type::fp32); };
+  on_manager("epoch-average", 3, [&](RoundStrategy& rule) {
+    std::vector<RoundResult> results;
+    for (int k = 0; k < 3; ++k)
+      results.push_back({k, k, 1, k == 0 ? 30u : k == 1 ? 10u : 0u, {values(w[k]), values(s[k])}});
+    rule.aggregate({values(weights), values(statistics)}, results);
+  });
+  EXPECT_EQ(weights, (Floats{1, 2}));
+  EXPECT_EQ(statistics, Floats{2});
+}
+
 TEST(EpochAverage, ZeroAndOneMakeAHalf) {
   // What the published code gets wrong.
   EXPECT_EQ(aggregated("epoch-average", {Floats(5000, 0), Floats(5000, 1)}), Floats(5000, 0.5));

@@ -326,7 +326,10 @@ bug("scores something else at rest" hogwild hogwild.cpp
 sources(epoch_average.cpp)
 bug("never stores the average" epoch-average epoch_average.cpp [[    mix(into.weights, by, weights);]] "")
 bug("never stores the average of statistics" epoch-average epoch_average.cpp
-    [[    mix(into.statistics, by, statistics);]] "")
+    [[    mix(into.statistics, by_samples(by, results), statistics);]] "")
+bug("counts statistics alike" epoch-average epoch_average.cpp
+    [[    mix(into.statistics, by_samples(by, results), statistics);]]
+    [[    mix(into.statistics, by, statistics);]])
 bug("counts by one too many" epoch-average epoch_average.cpp [[: 1 / m);]] [[: 1 / (m + 1));]])
 bug("steps twice" epoch-average epoch_average.cpp [[{ own.apply_gradients(step.number); }]]
     [[{

@@ -22,6 +22,18 @@ inline float statistic(int w, int round, std::size_t i) {
   return static_cast<float>(w * 3 + round) + static_cast<float>(i);
 }
 
+// Samples that it says its result is of: two for worker 0, four for worker 1, and so on.
+inline std::uint64_t samples_of_task(int w) { return 2 * (static_cast<std::uint64_t>(w) + 1); }
+// The mean of what the workers come back with, by those.
+inline float mean_statistic(int round, std::size_t i) {
+  float sum = 0, samples = 0;
+  for (int w = 0; w < kRoundWorkers; ++w) {
+    sum += static_cast<float>(samples_of_task(w)) * statistic(w, round, i);
+    samples += static_cast<float>(samples_of_task(w));
+  }
+  return sum / samples;
+}
+
 inline RoundModel view_of(Floats& model, const ToyRounds& rounds) {
   return {Values(model.data(), rounds.count, Type::fp32),
           Values(model.data() + rounds.count, rounds.statistics, Type::fp32)};
@@ -46,7 +58,7 @@ inline void manage(RoundStrategy& strategy, Transport& peers, ToyRounds& rounds)
     for (int w = 0; w < kRoundWorkers; ++w) {
       peers.wait(peers.recv(w, {Purpose::control, 2}, bytes_of(proofs[w])));
       peers.wait(peers.recv(w, {Purpose::weights, 2}, all_of(came[w])));
-      results.push_back({w, w, 1, 4, view_of(came[w], rounds), proofs[w]});
+      results.push_back({w, w, 1, samples_of_task(w), view_of(came[w], rounds), proofs[w]});
     }
     strategy.aggregate(view, results);
     rounds.models.push_back(model);
@@ -78,7 +90,8 @@ inline void work_in_rounds(RoundStrategy& strategy, Transport& peers, const ToyR
   }
 }
 
-// Of a strategy by which results count alike. Throws what an audit finds.
+// Of a strategy by which results count alike, and their statistics by samples. Throws what an audit
+// finds.
 inline Complaints complaints_about_rounds(const MakeOnRank& make, bool audit) {
   ToyRounds rounds;
   run_loopback(kRoundWorkers + 1, [&](Rank& rank) {
@@ -108,9 +121,9 @@ inline Complaints complaints_about_rounds(const MakeOnRank& make, bool audit) {
       if (!(std::abs(model[i] - weight) < 1e-5))
         return {fmt::format("round {}: {} where the mean is {}", round, model[i], weight)};
     for (std::size_t i = 0; i < rounds.statistics; ++i)
-      if (!(std::abs(model[rounds.count + i] - statistic(1, round, i)) < 1e-5))
+      if (!(std::abs(model[rounds.count + i] - mean_statistic(round, i)) < 1e-5))
         return {fmt::format("round {}: statistics {} where the mean is {}", round,
-                            model[rounds.count + i], statistic(1, round, i))};
+                            model[rounds.count + i], mean_statistic(round, i))};
   }
   return {};
 }
