@@ -146,6 +146,11 @@ double Session::take(const Step& step, std::uint64_t taken,
   strategy_->update(replica_, step);
   clock_.waited(strategy_->waited_s() - waited_s);
   clock_.hidden(strategy_->hidden_s() - hidden_s);
+  // Who has no samples waits for as long as a step takes, or an open end would never come.
+  if (samples == 0 && apart_ && experiment.simulation && experiment.has_open_end()) {
+    rank_.clock.charge(experiment.simulation->compute.step_s);
+    clock_.waited(experiment.simulation->compute.step_s);
+  }
   clock_.end();
   log_.stepped(step, samples, clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());

@@ -179,6 +179,18 @@ TEST(Worker, SmaSkipsNoSamplesWhileItSearches) {
   EXPECT_LT(result.scores.back().train_loss, 2.2) << "it learns";
 }
 
+TEST(Worker, AnOpenEndComesForAWorkerWithoutSamplesToo) {
+  TrainConfig config = small_config();
+  config.data = "digits:samples=1,test_samples=10";
+  config.split = "contiguous";
+  config.strategy = "asp";
+  config.epochs = 0;
+  config.seconds = 0.1;
+  const TrainResult result = train_in("simulated", config).result;
+  EXPECT_GT(result.ranks[0]["samples"], 0u);
+  EXPECT_EQ(result.ranks[1]["samples"], 0u);
+}
+
 TEST(Worker, StepWiseSendsHalfOfRing) {
   TrainConfig config = small_config();
   config.workers = 4;
