@@ -141,8 +141,9 @@ class Gossip final : public Strategy {
       return;
     }
     mass_ -= half;
-    if (!mail_->put(others[random_.below(others.size())], half, step_, x)) ++sends_.merged;
-    book_.mass_left(part_of_all(half), mass());
+    const GossipHead head = GossipHead::of(half, step_, proof_.of(x));
+    if (!mail_->put(others[random_.below(others.size())], head, x)) ++sends_.merged;
+    book_.mass_left(part_of_all(head.mass()), mass());
     crew_.rank.background.ring();
   }
 

@@ -63,11 +63,11 @@ GossipMail::Outgoing GossipMail::idle_one() {
   return one;
 }
 
-bool GossipMail::put(int to, std::uint64_t mass, std::uint64_t step, Values x) {
+bool GossipMail::put(int to, const GossipHead& head, Values x) {
   const std::lock_guard hold(lock_);
   Outgoing out = idle_one();
   out.to = to;
-  out.head = GossipHead::of(mass, step, proof_.of(x));
+  out.head = head;
   copy(out.x.values().bytes(), x.bytes());
   const auto is_for_it = [&](const Outgoing& other) { return other.to == to; };
   if (std::ranges::count_if(outbox_, is_for_it) < kMostQueued) {
@@ -78,7 +78,7 @@ bool GossipMail::put(int to, std::uint64_t mass, std::uint64_t step, Values x) {
   std::uint64_t sum = queued->head.mass();
   Projection proof = queued->head.proof;
   merge(queued->x.values(), sum, proof, out.x.values(), out.head);
-  queued->head = GossipHead::of(sum, step, proof);
+  queued->head = GossipHead::of(sum, head.mass_and_step, proof);  // with the last one's step
   idle_.push_back(std::move(out));
   return false;
 }

@@ -61,7 +61,7 @@ class GossipMail {
   // For the rank's thread. Those that live and train, without this rank:
   std::vector<int> others();
   // A copy of x is sent. False: it was merged with what waits for that peer. Ring after it.
-  bool put(int to, std::uint64_t mass, std::uint64_t step, Values x);
+  bool put(int to, const GossipHead&, Values x);
   // All that has arrived, if anything has. Its memory is this one's again at the next call.
   Parcel* take();
   // This rank takes no more steps, and nothing more will be put. Ring after it.

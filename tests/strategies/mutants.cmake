@@ -273,8 +273,8 @@ bug("never looks ahead" easgd:period=2,momentum=0.5 easgd.cpp
 sources(gossip.cpp)
 bug("never stores what comes" gossip:p=1 gossip.cpp [[    add_scaled(x, share, x_s);]] "")
 bug("does not halve what it sends" gossip:p=1 gossip.cpp [[    mass_ -= half;]] "")
-bug("sends the other half too" gossip:p=1 gossip.cpp [[half, step_, x)]]
-    [[half + mass_, step_, x)]])
+bug("sends the other half too" gossip:p=1 gossip.cpp [[GossipHead::of(half, step_]]
+    [[GossipHead::of(half + mass_, step_]])
 bug("keeps a third" gossip:p=1 gossip.cpp [[const std::uint64_t half = mass_ / 2;]]
     [[const std::uint64_t half = 2 * (mass_ / 3);]])
 bug("keeps nothing of what comes" gossip:p=1 gossip.cpp [[    mass_ += parcel.mass;]] "")
