@@ -61,8 +61,26 @@ inline Complaints parts_are_sound(const Training& training, const Outcome& outco
   return wrong;
 }
 
+// In the mean of the steps that workers take, does every sample count once?
+inline bool steps_count_every_sample_once(const Training& training, const Outcome& outcome, int t,
+                                          std::size_t part) {
+  std::vector<double> counts(training.workers);
+  for (const Record& record : outcome) {
+    const std::vector<double>& factors = record.steps[t].flows[part].gradients;
+    for (std::size_t j = 0; j < factors.size(); ++j) counts[j] += factors[j];
+  }
+  const std::vector<std::size_t> samples = training.samples_at(t);
+  const double all =
+      static_cast<double>(std::accumulate(samples.begin(), samples.end(), std::size_t{0}));
+  for (int j = 0; j < training.workers; ++j)
+    if (std::abs(counts[j] / training.workers - static_cast<double>(samples[j]) / all) > 1e-12)
+      return false;
+  return true;
+}
+
 // Factors of points where weights can be add up to one where the result is such a point, and to
-// zero where it is a difference; gradients to one where the optimiser steps.
+// zero where it is a difference; gradients to one where the optimiser steps, or, where workers step
+// alone, to what makes every sample count once.
 inline Complaints flows_are_sound(const Training& training, const Outcome& outcome) {
   Complaints wrong = parts_are_sound(training, outcome);
   for (const Stated& s : statements_of(training, outcome)) {
@@ -76,7 +94,8 @@ inline Complaints flows_are_sound(const Training& training, const Outcome& outco
     double sum = sum_of(flow.weights) + sum_of(flow.before);
     for (std::size_t k = 0; sizes && k < flow.memory.size(); ++k)
       if (memories[k].a_model) sum += flow.memory[k];
-    const bool gradients = flow.gradients.empty() || std::abs(sum_of(flow.gradients) - 1) < 1e-12;
+    const bool gradients = flow.gradients.empty() || std::abs(sum_of(flow.gradients) - 1) < 1e-12 ||
+                           steps_count_every_sample_once(training, outcome, s.step, s.part);
     if (!sizes || !gradients || std::abs(sum - (s.a_model ? 1 : 0)) > 1e-12)
       wrong.push_back(fmt::format("step {}: factors of the {} of rank {} do not add up to {}",
                                   s.step, s.what, s.rank, s.a_model ? 1 : 0));
