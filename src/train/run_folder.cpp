@@ -174,7 +174,9 @@ RunFolder RunFolder::create(const TrainConfig& config, const Json& facts) {
               {"facts", facts},      {"machine", machine_json()},
               {"result", nullptr}};
   fs::remove(config.out + "/" + kNext, error);
-  const std::uint64_t model = sizeof(float) * facts.value("parameters", std::uint64_t{0});
+  const std::uint64_t parameters =
+      facts.is_object() ? facts.value("parameters", std::uint64_t{0}) : 0;
+  const std::uint64_t model = sizeof(float) * parameters;
   reserve_file(config.out + "/" + kReserve, room_for_end(config) + model + model / 8);
   if (!again) {
     folder.write(run);
