@@ -99,6 +99,11 @@ void Training::measure_step() {
 bool Training::keeps_records() const { return !start_ || start_->rank == 0; }
 
 void Training::make_folder() {
+  if (experiment_.config.threads == 0) {
+    const int cores = this_machine().cores, threads = experiment_.threads(cores);
+    view_.notice(fmt::format("{} thread{} a worker, of {} core{}; other threads give other bits",
+                             threads, threads == 1 ? "" : "s", cores, cores == 1 ? "" : "s"));
+  }
   owner_.emplace(experiment_.config.out);
   RunFolder::create(experiment_.config, facts_of(experiment_, parameters_));
 }

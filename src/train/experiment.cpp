@@ -177,11 +177,6 @@ std::vector<std::string> Experiment::notices() const {
     all.push_back(
         fmt::format("the learning rate is scaled by {:.6g}: a step takes so many batches of {}",
                     lr_scale, config.batch));
-  if (config.threads == 0) {
-    const int chosen = threads(cores);
-    all.push_back(fmt::format("{} thread{} a worker, of {} core{}; other threads give other bits",
-                              chosen, chosen == 1 ? "" : "s", cores, cores == 1 ? "" : "s"));
-  }
   return all;
 }
 

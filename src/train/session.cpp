@@ -89,14 +89,14 @@ std::uint64_t Session::start() {
     strategy_->begin(replica_);
   } else {
     first = restore();
-    together();
-    // All have what they go on from: from here on the run's folder may change.
-    if (leads() && options_.folder) options_.folder->go_on();
   }
+  if (apart_ && crew_.works()) end_.met(workers(), log_.own_samples());
+  // As after a checkpoint, so that a resumed run goes on at the same pace to the microsecond.
+  together();
+  // All have what they go on from: from here on the run's folder may change.
+  if (!config_.resume.empty() && leads() && options_.folder) options_.folder->go_on();
   recorder_.begin(options_.folder, options_.own_process,
                   {first, log_.samples(), before_.elapsed_s, before_.waited});
-  if (apart_ && crew_.works()) end_.met(workers(), log_.own_samples());
-  together();
   return first;
 }
 

@@ -1,6 +1,7 @@
 // The strategies that mutants.cmake makes wrong.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct Mutant {
 
   std::unique_ptr<Strategy> make(const Crew& crew) const {
     return maker(strategy_options(spec))(crew);
+  }
+  friend std::ostream& operator<<(std::ostream& out, const Mutant& mutant) {
+    return out << mutant.spec << ": " << mutant.bug;
   }
 };
 

@@ -150,11 +150,12 @@ TEST_F(Recorded, AResumedRunGoesOnWithTheFiles) {
   WorkerOptions options;
   options.folder = &folder;
   // Stops after the checkpoint, having written of a step that will be taken again.
-  int asked = 0;
-  options.stopped = [&] { return ++asked > 3 * 4; };
+  options.stopped = [] { return false; };
+  options.stopped_after = [](std::uint64_t taken) { return taken == 4; };
   EXPECT_THROW(train_in("simulated", config_, options), Stopped);
   config_.resume = folder.checkpoint(3);
   options.stopped = {};
+  options.stopped_after = {};
   // A simulation needs a process to itself, so it goes on as threads: the files don't care.
   config_.cluster = "local";
   const Json run = summary(config_, train_in("loopback", config_, options).result);
