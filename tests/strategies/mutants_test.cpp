@@ -83,7 +83,7 @@ class BugApart : public ::testing::TestWithParam<Mutant> {
 
 TEST_P(BugApart, IsFoundByTheAudit) {
   const ApartTraining t = apart_of(GetParam().spec, make());
-  EXPECT_THROW(run_tampered(kLoopback, t, {[](Tag) { return false; }}), AuditError);
+  EXPECT_THROW(run_tampered(simulated_world(), t, {[](Tag) { return false; }}), AuditError);
 }
 
 using BugOfHogwild = BugApart;
