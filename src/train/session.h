@@ -144,8 +144,8 @@ class Session {
   std::uint64_t last_step_, scored_at_ = 0;
   Plan plan_;
   std::vector<std::size_t> samples_;  // of the step last asked for, by worker
-  Rng luck_;                    // of simulated compute times
-  std::uint64_t of_tasks_ = 0;  // steps of this rank
+  Rng luck_;                          // of simulated compute times
+  std::uint64_t of_tasks_ = 0;        // steps of this rank
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;
