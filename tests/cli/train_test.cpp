@@ -197,6 +197,13 @@ TEST_F(Train, AConfigFileIsReadAndFlagsWin) {
   EXPECT_EQ(config["lr_scaling"], "linear");
 }
 
+TEST_F(Train, TheChosenThreadsAreTold) {
+  EXPECT_THAT(train("--steps 1 --cluster sim:step=1ms --out " + at("chosen")).out,
+              HasSubstr(" a worker, of "));
+  EXPECT_THAT(train("--steps 1 --threads 1 --cluster sim:step=1ms --out " + at("given")).out,
+              ::testing::Not(HasSubstr(" a worker, of ")));
+}
+
 TEST_F(Train, DryRunSaysWhatWouldRunAndWritesNothing) {
   const Outcome outcome = train("--dry-run --out " + at("run"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
