@@ -40,7 +40,7 @@ def simulated_cluster(run):
     ranks = run["workers_detail"]
     steps_s = [rank["compute_seconds"] / run["steps"] for rank in ranks if rank["role"] == "worker"]
     spec = f"sim:numerics=off,ranks_per_host={len(ranks)},step={steps_s[0] * 1e3:.4f}ms"
-    return spec + "".join(f",slow=rank{i}:{s / steps_s[0]:.4f}" for i, s in enumerate(steps_s) if i > 0)
+    return spec + ",slow=" + ",".join(f"rank{i}:{s / steps_s[0]:.4f}" for i, s in enumerate(steps_s) if i > 0)
 
 
 def figures(run):
