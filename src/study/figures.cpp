@@ -72,6 +72,8 @@ constexpr Figure kFigures[] = {
      PER_STEP("communicate_seconds", workers, mean)},
     {"wait_seconds_per_step", "wait a step", "s", "low", 4, true,
      PER_STEP("wait_seconds", workers, mean)},
+    {"hidden_seconds_per_step", "exchange beside computing a step", "s", "low", 4, true,
+     PER_STEP("hidden_seconds", workers, mean)},
     {"bytes_per_step", "sent a step, all ranks", "B", "low", 1, true,
      PER_STEP("bytes_sent", all, sum)},
     {"busiest_bytes_per_step", "sent a step, busiest rank", "B", "low", 1, true,
