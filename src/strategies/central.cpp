@@ -38,7 +38,7 @@ void Central::restore(const std::string& state) {
 void Central::rest(Replica& replica) {
   const Values weights = replica.weights();
   if (!model_) model_.emplace(weights, weights.count());
-  Talk talk = start({Wants::rest}, nothing_like(weights), model_->values());
+  Talk talk = start({Wants::rest, 0, pushes_}, nothing_like(weights), model_->values());
   finish(talk);
   resting_ = true;
 }
@@ -76,7 +76,8 @@ Central::Talk Central::start(const CentralRequest& request, Values pushed, Value
 Central::Talk Central::start(const Step& step, Wants wants, Values pushed, Values into,
                              std::shared_ptr<const void> memory) {
   resting_ = false;
-  return start({wants, pushed.count() > 0 ? 1u : 0u, step.number}, pushed, into, std::move(memory));
+  const std::uint32_t brings = pushed.count() > 0 ? count_push() : 0;
+  return start({wants, brings, step.number}, pushed, into, std::move(memory));
 }
 
 std::uint64_t Central::finish(Talk& talk) {

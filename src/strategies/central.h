@@ -71,6 +71,10 @@ class Central : public Strategy, protected CentralRule {
   void add(Replica&, const Push&);
   // First of all in update(), where a step may ask nothing: from now on the servers have newer.
   void leaves_rest() { resting_ = false; }
+  // How often this worker has pushed numbers, with the one that it is about to push.
+  std::uint32_t count_push() { return ++pushes_; }
+  // For so long the servers' rule held this worker back.
+  void was_held_back(double seconds) { waited_s_ += seconds; }
   // What the model came to, at rest.
   Values at_rest() const { return model_->values(); }
 
@@ -93,6 +97,7 @@ class Central : public Strategy, protected CentralRule {
   std::shared_ptr<Shared> talk_;  // from the first word on
   std::optional<CentralServer> server_;
   bool resting_ = false;
+  std::uint32_t pushes_ = 0;
   CentralServer::Counts counts_;  // of a server, before it serves
   double waited_s_ = 0;
   Projection pulled_;

@@ -11,10 +11,7 @@ using Wants = CentralRequest::Wants;
 
 CentralAnswer CentralClient::ask(Transport& lane, const CentralRequest& request, Values pushed,
                                  Values into) {
-  CentralRequest numbered = request;
-  if (request.brings) numbered.brings = ++pushed_;
-  if (request.wants == Wants::rest) numbered.step = pushed_;
-  requests_.assign(crew_.servers, numbered);
+  requests_.assign(crew_.servers, request);
   count_ = std::max(pushed.count(), into.count());
   CentralAnswer all;
   std::exception_ptr failure;
@@ -34,7 +31,8 @@ CentralAnswer CentralClient::ask(Transport& lane, const CentralRequest& request,
 
 void CentralClient::post(Transport& lane, const CentralRequest& request, Values pushed,
                          Values into) {
-  const Purpose purpose = request.wants == Wants::weights ? Purpose::weights : Purpose::evaluation;
+  const bool goes_on = request.wants == Wants::weights;
+  const Purpose purpose = goes_on ? Purpose::weights : Purpose::evaluation;
   open_.reserve(crew_.servers);
   // Each worker begins with another server, so that not all push to the same one first.
   for (int i = 1; i <= crew_.servers; ++i) {
@@ -42,7 +40,8 @@ void CentralClient::post(Transport& lane, const CentralRequest& request, Values 
     if (request.wants != Wants::nothing) {
       const Values part = into.part(shard(k));
       Open& open = open_.emplace_back(Open{{}, {}, {}, part, shard(k).begin});
-      open.word = lane.recv(server, kCentralAnswer, bytes_of(open.answer));
+      open.word =
+          lane.recv(server, goes_on ? kCentralAnswer : kCentralModel, bytes_of(open.answer));
       open.numbers = lane.recv(server, central_numbers(purpose, part), part.bytes());
     }
     const Values part = pushed.part(request.brings ? shard(k) : Slice{});
@@ -73,7 +72,7 @@ void CentralClient::send(Transport& lane, int k, Values part) {
 }
 
 CentralAnswer CentralClient::answer(Transport& lane) {
-  CentralAnswer all{std::numeric_limits<std::uint64_t>::max(), 0};
+  CentralAnswer all{std::numeric_limits<std::uint64_t>::max()};
   for (const Open& open : open_) {
     // A server may hold its answer back until others have taken their steps.
     wait_while_it_lives(lane, open.word);

@@ -43,7 +43,6 @@ class CentralClient {
 
   const Crew crew_;  // without its rank, which a job may outlive
   const MixAudit proof_;
-  std::uint32_t pushed_ = 0;              // how often so far
   std::vector<CentralRequest> requests_;  // by server
   std::size_t count_ = 0;                 // parameters
   std::vector<Request> sent_;

@@ -21,18 +21,24 @@ struct CentralRequest {
   Wants wants = Wants::nothing;
   // Not 0: numbers follow, one for each parameter of the shard; the how manieth of this worker's.
   std::uint32_t brings = 0;
-  std::uint64_t step = 0;  // the worker's; at rest: how often it has brought numbers
-  Projection proof = {};   // of the numbers, for the audit
+  std::uint64_t step = 0;    // the worker's; at rest: how often it has brought numbers
+  std::uint64_t oldest = 0;  // wants weights with at least this clock, see CentralAnswer
+  std::uint64_t stamp = 0;   // brings what it made of weights with this clock
+  Projection proof = {};     // of the numbers, for the audit
 };
 
 struct CentralAnswer {
-  std::uint64_t clock = 0;  // every worker's updates of all steps before this one are in
-  double held_s = 0;        // how long the server's rule kept the worker waiting
-  Projection proof = {};    // of the numbers, for the audit
+  std::uint64_t clock = 0;   // every worker's updates of all steps before this one are in
+  std::uint64_t pushes = 0;  // so many of the worker's own are in
+  double held_s = 0;         // how long the server's rule kept the worker waiting
+  // For the audit: of the numbers, and of all that the worker brought and that is in.
+  Projection proof = {}, own = {};
 };
 
+// An answer with weights to go on with may come after one with a model that was asked for later.
 inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
-    kCentralAnswer{Purpose::control, 0x201}, kCentralTurn{Purpose::control, 0x202};
+    kCentralAnswer{Purpose::control, 0x201}, kCentralTurn{Purpose::control, 0x202},
+    kCentralModel{Purpose::control, 0x203};
 
 // Workers that compute equally long push all at once, and a line that all share serves them all
 // late and lets them out together, to meet again in the next step. So long pushes wait until the

@@ -1,6 +1,7 @@
 #include "strategies/central_server.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "strategies/watched_replica.h"
 #include "transport/patient.h"
@@ -54,6 +55,14 @@ void CentralServer::await_request(int worker) {
 void CentralServer::turn(Replica& replica) {
   std::vector<Request> open;
   std::vector<int> whose;
+  // What has left makes room for the next.
+  for (int w = 0; w < crew_.workers; ++w)
+    for (const Gift& gift : clients_[w].gifts)
+      for (const Request send : gift.sends) {
+        open.push_back(send);
+        whose.push_back(w);
+      }
+  const std::size_t sends = open.size();
   // From the one after whom was served last, so that nobody starves.
   for (int i = 0; i < crew_.workers; ++i) {
     const int w = (next_ + i) % crew_.workers;
@@ -66,8 +75,13 @@ void CentralServer::turn(Replica& replica) {
   const double since = crew_.rank.clock.now();
   survive(replica, [&] {
     Arrival arrival;
-    const int w = whose[wait_any_while_they_live(*lane_, open, &arrival)];
+    const std::size_t ended = wait_any_while_they_live(*lane_, open, &arrival);
+    const int w = whose[ended];
     if (idle) waited_s_ += crew_.rank.clock.now() - since;
+    if (ended < sends) {
+      for (Gift& gift : clients_[w].gifts) std::erase(gift.sends, open[ended]);
+      return;
+    }
     next_ = (w + 1) % crew_.workers;
     arrived(replica, w, arrival);
   });
@@ -84,10 +98,7 @@ void CentralServer::give_turns(Replica& replica) {
     queue_.erase(queue_.begin());
     Client& client = clients_[worker];
     client.has_turn = true;
-    survive(replica, [&] {
-      collect_sends(client);  // the worker has asked since, so it has had them
-      client.sends.push_back(lane_->send(worker, kCentralTurn, {}));
-    });
+    survive(replica, [&] { client.told = lane_->send(worker, kCentralTurn, {}); });
   }
 }
 
@@ -102,6 +113,7 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
                                      worker, arrival.bytes, expected));
   if (client.brings) {
     client.has_turn = false;
+    if (client.told) lane_->wait(*std::exchange(client.told, std::nullopt));
     apply(replica, worker);
   } else if (client.request.brings) {
     if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
@@ -117,11 +129,16 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
 void CentralServer::apply(Replica& replica, int worker) {
   Client& client = clients_[worker];
   ++client.pushes;
-  check_pushes(client, client.request.brings);
-  const CentralRule::Push push{
-      worker,   client.request.step,   shard_, client.pushed->values(), client.request.proof,
-      updates_, updates_ - client.seen};
+  const CentralRule::Push push{worker,
+                               client.request.step,
+                               shard_,
+                               client.pushed->values(),
+                               client.request.proof,
+                               client.request.stamp,
+                               updates_,
+                               updates_ - client.seen};
   due_.push_back({1, push.proof});
+  client.brought += push.proof;
   if (audited(replica, [&](Replica& watched) { return rule_.apply(watched, push); })) ++updates_;
 }
 
@@ -175,54 +192,68 @@ void CentralServer::check_pushes(const Client& client, std::uint64_t told) const
 void CentralServer::act(Replica& replica, int worker) {
   Client& client = clients_[worker];
   const Wants wants = client.request.wants;
+  if (client.request.brings) check_pushes(client, client.request.brings);
   if (wants == Wants::rest) {
     client.rests = true;
     check_pushes(client, client.request.step);
     audited(replica, [&](Replica& watched) { return rule_.rests(watched, worker); });
     return;
   }
-  if (wants == Wants::weights) client.held_since = crew_.rank.clock.now();
+  if (wants == Wants::weights) client.questions.push_back({client.request.oldest});
   await_request(worker);
-  if (wants == Wants::model) {
-    client.answer = {};
-    give(worker, replica.weights().part(shard_), Purpose::evaluation);
-  }
+  if (wants == Wants::model) give(worker, {}, replica.weights().part(shard_), Purpose::evaluation);
 }
 
 void CentralServer::answer_held(Replica& replica) {
+  const double now = crew_.rank.clock.now();
   for (int w = 0; w < crew_.workers; ++w) {
     Client& client = clients_[w];
-    if (!client.active() || !client.held_since || !rule_.may_read(w)) continue;
-    client.answer = {rule_.clock(), crew_.rank.clock.now() - *client.held_since};
-    client.held_since.reset();
-    client.seen = updates_;
-    rule_.reads(w);
-    survive(replica, [&] { give(w, replica.weights().part(shard_), Purpose::weights); });
+    std::deque<Question>& questions = client.questions;
+    while (client.active() && !questions.empty() && rule_.may_read(w, questions.front().oldest)) {
+      const double since = questions.front().held_since.value_or(now);
+      questions.pop_front();
+      client.seen = updates_;
+      const CentralAnswer answer{rule_.clock(), client.pushes, now - since};
+      survive(replica, [&] { give(w, answer, replica.weights().part(shard_), Purpose::weights); });
+    }
+    for (Question& question : questions)
+      if (!question.held_since) question.held_since = now;
   }
 }
 
-void CentralServer::give(int worker, Values weights, Purpose purpose) {
-  Client& client = clients_[worker];
-  collect_sends(client);  // the worker has asked since, so it has had them
-  if (!client.given) client.given.emplace(weights, weights.count());
-  const Values copied = client.given->values();
+void CentralServer::give(int worker, const CentralAnswer& answer, Values weights, Purpose purpose) {
+  std::list<Gift>& gifts = clients_[worker].gifts;
+  auto gift = std::ranges::find_if(gifts, [](const Gift& g) { return g.sends.empty(); });
+  if (gift == gifts.end())
+    gift = gifts.insert(gift, Gift{{}, Scratch(weights, weights.count()), {}});
+  const Values copied = gift->given.values();
   copy(copied.bytes(), weights.bytes());
-  client.answer.proof = proof_.of(weights, shard_.begin);
-  if (weights_ && client.answer.proof != *weights_)
+  gift->answer = answer;
+  gift->answer.proof = proof_.of(weights, shard_.begin);
+  gift->answer.own = clients_[worker].brought;
+  if (weights_ && gift->answer.proof != *weights_)
     proof_.fail("a server's weights changed by themselves");
-  client.sends.push_back(lane_->send(worker, kCentralAnswer, bytes_of(client.answer)));
-  client.sends.push_back(lane_->send(worker, central_numbers(purpose, copied), copied.bytes()));
+  const Tag word = purpose == Purpose::weights ? kCentralAnswer : kCentralModel;
+  gift->sends.push_back(lane_->send(worker, word, bytes_of(gift->answer)));
+  gift->sends.push_back(lane_->send(worker, central_numbers(purpose, copied), copied.bytes()));
 }
 
 void CentralServer::give_to_all_that_rest(Replica& replica) {
   for (int w = 0; w < crew_.workers; ++w) {
     Client& client = clients_[w];
     if (client.gone) continue;
-    client.answer = {};
     if (rule_.reads_at_rest()) client.seen = updates_;
-    survive(replica, [&] { give(w, replica.weights().part(shard_), Purpose::evaluation); });
+    survive(replica, [&] { give(w, {}, replica.weights().part(shard_), Purpose::evaluation); });
   }
-  for (Client& client : clients_) survive(replica, [&] { collect_sends(client); });
+  for (Client& client : clients_)
+    survive(replica, [&] {
+      for (Gift& gift : client.gifts)
+        while (!gift.sends.empty()) {
+          const Request send = gift.sends.back();
+          gift.sends.pop_back();
+          lane_->wait(send);
+        }
+    });
 }
 
 template <class F>
@@ -255,17 +286,18 @@ void CentralServer::lose(Replica& replica, const TransportError& e) {
 }
 
 void CentralServer::cancel(Client& client) {
-  if (client.active()) client.sends.push_back(client.receive);
-  for (const Request request : client.sends) try {
+  std::vector<Request> open;
+  if (client.active()) open.push_back(client.receive);
+  if (client.told) open.push_back(*std::exchange(client.told, std::nullopt));
+  for (Gift& gift : client.gifts) {
+    open.insert(open.end(), gift.sends.begin(), gift.sends.end());
+    gift.sends.clear();
+  }
+  client.questions.clear();
+  for (const Request request : open) try {
       lane_->cancel(request);
     } catch (const std::exception&) {  // it had ended
     }
-  client.sends.clear();
-}
-
-void CentralServer::collect_sends(Client& client) {
-  for (const Request request : client.sends) lane_->wait(request);
-  client.sends.clear();
 }
 
 }  // namespace lockstep

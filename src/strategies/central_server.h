@@ -3,7 +3,9 @@
 // says so.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -20,8 +22,9 @@ class CentralRule {
     int worker;
     std::uint64_t step;
     Slice shard;
-    Values values;     // the shard's; may be written, and stay until this worker brings the next
-    Projection proof;  // of what the worker sent
+    Values values;        // the shard's; may be written, and stay until this worker brings the next
+    Projection proof;     // of what the worker sent
+    std::uint64_t stamp;  // see CentralRequest
     // Updates of this shard so far, and those of them that the worker had not seen when it last
     // read.
     std::uint64_t updates, staleness;
@@ -34,10 +37,9 @@ class CentralRule {
   // What that does: one step of the optimiser with what was brought; else it is added to the
   // weights, and what had come before and was not added yet.
   virtual bool steps() const { return false; }
-  // May this worker, which wants weights, have them now? Else it is asked again whenever anything
-  // has happened.
-  virtual bool may_read(int /*worker*/) const { return true; }
-  virtual void reads(int /*worker*/) {}
+  // May this worker, which wants weights with at least that clock, have them now? Else it is asked
+  // again whenever anything has happened.
+  virtual bool may_read(int /*worker*/, std::uint64_t /*oldest*/) const { return true; }
   // See CentralAnswer.
   virtual std::uint64_t clock() const { return 0; }
   // True: the weights of the shard have changed.
@@ -64,6 +66,17 @@ class CentralServer {
   void serve(Transport& lane, Replica&, std::uint64_t first);
 
  private:
+  // Weights that a worker wants, and may not have yet.
+  struct Question {
+    std::uint64_t oldest;
+    std::optional<double> held_since = {};  // if the rule did not allow it at once
+  };
+  // What is on its way to a worker: a copy, so that the next push is applied meanwhile.
+  struct Gift {
+    CentralAnswer answer;
+    Scratch given;
+    std::vector<Request> sends;  // none: it has arrived
+  };
   // A worker, as the server sees it. One receive is open from each that is neither gone nor rests,
   // so that its death is noticed whatever it does.
   struct Client {
@@ -72,14 +85,13 @@ class CentralServer {
     bool brings = false;  // the open receive is of the numbers, else of a request
     bool has_turn = false;
     Request receive;
-    std::optional<double> held_since;  // wants weights that it may not have yet
-    std::uint64_t seen = 0;            // updates when it read last
-    std::uint64_t pushes = 0;          // that it has brought
+    std::optional<Request> told;  // that it has its turn
+    std::deque<Question> questions;
+    std::uint64_t seen = 0;    // updates when it read last
+    std::uint64_t pushes = 0;  // that it has brought,
+    Projection brought;        // and their sum, for the audit
     std::optional<Scratch> pushed;
-    // What is on its way to it: a copy, so that the next push is applied meanwhile.
-    CentralAnswer answer;
-    std::optional<Scratch> given;
-    std::vector<Request> sends;
+    std::list<Gift> gifts;
 
     bool active() const { return !gone && !rests; }
   };
@@ -99,14 +111,14 @@ class CentralServer {
   // have as the rule says: by all of `due_`.
   bool audited(Replica&, const std::function<bool(Replica&)>& change);
   void answer_held(Replica&);
-  void give(int worker, Values, Purpose);
+  // Sends a copy of the weights after the answer.
+  void give(int worker, const CentralAnswer&, Values weights, Purpose);
   void give_to_all_that_rest(Replica&);
   // Runs `call`; if it fails because a worker is gone, goes on without that one.
   template <class F>
   void survive(Replica&, F&& call);
   void lose(Replica&, const TransportError&);
   void cancel(Client&);
-  void collect_sends(Client&);
 
   const Crew& crew_;
   const MixAudit& proof_;

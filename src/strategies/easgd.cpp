@@ -155,7 +155,7 @@ class Easgd final : public Central {
 
   void start(std::uint64_t) override { at_rest_.assign(crew_.workers, false); }
   // The next z is that of the next round.
-  bool may_read(int worker) const override { return !round_[worker]; }
+  bool may_read(int worker, std::uint64_t) const override { return !round_[worker]; }
   bool rests(Replica& replica, int worker) override {
     at_rest_[worker] = true;
     return end_round(replica);

@@ -33,10 +33,10 @@ void MixAudit::fail(std::string_view what) const {
   throw AuditError(fmt::format("audit: rank {}: {}", rank_, what));
 }
 
-void WeightBook::takes(const Projection& theirs) {
+void WeightBook::takes(std::vector<Term> theirs_and_own) {
   if (!proof_.on()) return;
   --arrived_;
-  mix_.assign({{1, theirs}});
+  mix_ = std::move(theirs_and_own);
 }
 
 void WeightBook::mixes(double share, const Projection& theirs) {

@@ -69,7 +69,9 @@ class WeightBook {
 
   // By strategies, as they do it, with what the sender said of its numbers. The weights become
   // these,
-  void takes(const Projection& theirs);
+  void takes(const Projection& theirs) { takes({{1, theirs}}); }
+  // these and what of this rank's own is not in them,
+  void takes(std::vector<Term> theirs_and_own);
   // or (1 - share) of what they were and a share of these,
   void mixes(double share, const Projection& theirs);
   // or what they were and this sum,

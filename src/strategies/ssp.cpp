@@ -4,19 +4,25 @@
 // up to c - s - 1 from everybody, all of its own, and perhaps newer ones of others.
 //
 // A worker steps its own replica with its own optimiser and pushes what that changed; servers add
-// it up. Its replica is its cache, which its own updates are in (read-my-writes). A read is local
-// while the cache's stamp, the lowest clock when it was pulled, is at least c - s; else the worker
-// pulls, and the server answers once the lowest clock is. A worker that rests or is gone bounds
-// nobody.
+// it up. Its replica is its cache, which its own updates are in (read-my-writes). With every push
+// goes a question for newer weights, ahead of need: the one of clock c is answered when the lowest
+// clock is what step c + l needs, c + l - s at least, and waited for before that step, where l is
+// the lead. So neither stops a worker unless somebody is too slow, or the way to the servers and
+// back takes more than l steps. Whatever has come by then is used. A worker that rests or is gone
+// bounds nobody.
 //
-// A push travels while the worker takes its next step: it is waited for when the one after it is
-// due, so two are under way at most.
+// One question a step, whatever the others do: a worker that is s ahead has to read in every step
+// anyway, and asking seldom would save bytes at the slowest alone, and make their number a matter
+// of chance. Copies are fresher, too (Dai et al.: High-performance distributed ML at scale through
+// parameter server consistency models, 2015).
 //
-// A worker sends 4N bytes a step and is sent between 4N/(s+1) and 4N.
+// A worker sends 4N bytes a step and is sent 4N.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "strategies/central.h"
+#include "strategies/central_stream.h"
 #include "strategies/ranges.h"
 #include "strategies/registry.h"
 
@@ -24,62 +30,83 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+// Each further step of it costs a worker memory for N numbers.
+constexpr std::uint64_t kMostLead = 3;
 
 class Ssp final : public Central {
  public:
   Ssp(const Crew& crew, std::uint64_t s)
-      : Central(crew, Talks::beside), s_(s), clocks_(crew.workers), lags_(crew.workers) {}
+      : Central(crew, Talks::beside), s_(s), lead_(std::min(s, kMostLead)), clocks_(crew.workers) {}
+  ~Ssp() override {
+    if (stream_) stream_->abandon();
+  }
 
   void update(Replica& replica, const Step& step) override {
+    leaves_rest();
     const Values weights = replica.weights();
-    std::swap(under_way_, last_);
-    finish(under_way_.push);  // the one before the last: its memory is free again
-    if (!under_way_.delta) under_way_.delta = std::make_shared<Scratch>(weights, weights.count());
-    const Values delta = under_way_.delta->values();
-    copy(delta.bytes(), weights.bytes());
+    if (!stream_) stream_ = std::make_shared<CentralStream>(crew_, weights, proof_);
+    // Where all have met, caches are up to date.
+    if (std::exchange(met_, false)) stream_->meet(step.number);
+    const Values change = stream_->change();
+    copy(change.bytes(), weights.bytes());
     // Without samples the change is none, and only tells that this worker is there.
     if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number);
-    subtract_from(weights, delta);
+    subtract_from(weights, change);
     book_.owes_change();
+    book_.pushed(proof_.of(change));
 
-    // Where all have met, caches are up to date.
-    if (!stamp_) stamp_ = step.number;
-    const std::uint64_t c = step.number + 1;
-    if (*stamp_ + s_ >= c) {
-      under_way_.push = start_push(step, under_way_.delta);
-      return;
-    }
-    // All of this worker's earlier pushes are in the answer, since a server hears a worker in the
-    // order in which it speaks: so the cache is overwritten, and no own update is lost or doubled.
-    stamp_ = push_and_pull(step, delta, weights);
-    book_.takes(pulled());
+    const std::uint64_t needed = step.number + 1 + lead_;
+    stream_->send(count_push(), step.number, needed - std::min(needed, s_));
+    was_held_back(stream_->await(lead_));
+    take_news(weights);
   }
 
   void rest(Replica& replica) override {
+    if (stream_) stream_->settle();
     Central::rest(replica);
     copy(replica.weights().bytes(), at_rest().bytes());
     book_.becomes({{1, pulled()}});
-    stamp_.reset();
+    met_ = true;
+  }
+
+  bool fetch_model(Values model) override {
+    if (met_ || !stream_) return Central::fetch_model(model);
+    stream_->fetch(model);
+    return true;
+  }
+
+  double hidden_s() const override {
+    return Central::hidden_s() + (stream_ ? stream_->hidden_s() : 0);
   }
 
  private:
+  void take_news(Values weights) {
+    std::vector<Term> mix;
+    if (!stream_->take(weights, mix)) return;
+    book_.arrived();
+    book_.takes(std::move(mix));
+  }
+
   // On servers.
   void start(std::uint64_t first) override {
     for (std::uint64_t& clock : clocks_)
       if (clock != kGone) clock = first;
-    std::ranges::fill(lags_, 0);
   }
 
   bool apply(Replica& replica, const Push& push) override {
+    const std::uint64_t age = push.step - push.stamp;
+    if (proof_.on() && age > s_)
+      proof_.fail(
+          fmt::format("worker {} took step {} from weights that were {} steps old, where "
+                      "the staleness is {}",
+                      push.worker, push.step, age, s_));
     add(replica, push);
-    contributions_.add(push.worker, 1, lags_[push.worker]);
+    contributions_.add(push.worker, 1, age);
     clocks_[push.worker] = push.step + 1;
-    lags_[push.worker] = push.step + 1 - clock();
     return true;
   }
 
-  bool may_read(int worker) const override { return clock() + s_ >= clocks_[worker]; }
-  void reads(int worker) override { lags_[worker] = clocks_[worker] - clock(); }
+  bool may_read(int, std::uint64_t oldest) const override { return clock() >= oldest; }
   std::uint64_t clock() const override { return std::ranges::min(clocks_); }
 
   bool rests(Replica&, int worker) override {
@@ -90,17 +117,12 @@ class Ssp final : public Central {
 
   static constexpr std::uint64_t kGone = kNever - 1;  // bounds nobody either, and stays
 
-  const std::uint64_t s_;
-  // On workers: how old the replica is at most, and what the last two steps changed.
-  struct Change {
-    std::shared_ptr<Scratch> delta;
-    Talk push;
-  };
-  std::optional<std::uint64_t> stamp_;
-  Change under_way_, last_;
-  // On servers, by worker: steps completed, and how many more that was than the slowest's when it
-  // started the step it is in.
-  std::vector<std::uint64_t> clocks_, lags_;
+  const std::uint64_t s_, lead_;
+  // On workers.
+  std::shared_ptr<CentralStream> stream_;
+  bool met_ = true;  // since the last step
+  // On servers, by worker: steps completed.
+  std::vector<std::uint64_t> clocks_;
 };
 
 }  // namespace

@@ -173,8 +173,9 @@ bug("scores its own weights" sma sma.cpp
 set(of_servers_that_step asp downpour)
 set(of_servers_that_add ssp:s=1 easgd:period=2)
 set(of_servers ${of_servers_that_step} ${of_servers_that_add})
-sources(central_messages.h central_client.h central_server.h central.h central_client.cpp
-        central_server.cpp central.cpp asp.cpp ssp.cpp downpour.cpp easgd.cpp)
+sources(central_messages.h central_client.h central_server.h central_stream.h central.h
+        central_client.cpp central_server.cpp central_stream.cpp central.cpp asp.cpp ssp.cpp
+        downpour.cpp easgd.cpp)
 bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replica, worker);
   } else]] [[    apply(replica, worker);
     apply(replica, worker);
@@ -182,7 +183,7 @@ bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replic
 bug("never applies a push" "${of_servers}" central_server.cpp [[    apply(replica, worker);
   } else]] [[  } else]])
 bug("gives old weights" "${of_servers}" central_server.cpp [[  copy(copied.bytes(), weights.bytes());]]
-    [[  if (client.pushes < 2) copy(copied.bytes(), weights.bytes());]])
+    [[  if (clients_[worker].pushes < 2) copy(copied.bytes(), weights.bytes());]])
 bug("scores something else at rest" "${of_servers}" central.cpp
     [[    copy(model.bytes(), model_->values().bytes());]] "")
 bug("steps twice" "${of_servers_that_step}" central.cpp
@@ -199,6 +200,17 @@ bug("adds twice" "${of_servers_that_add}" central.cpp [[  combine(weights, push.
     [[  combine(weights, push.values.bytes());
   combine(weights, push.values.bytes());]])
 bug("never adds" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]] "")
+bug("never stores what it pulls" ssp:s=1 central_stream.cpp
+    [[      copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
+bug("takes old weights for new ones" ssp:s=1 central_stream.cpp
+    [[      std::swap(news.landing, news.weights);]]
+    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
+bug("forgets its own changes" ssp:s=1 central_stream.cpp
+    [[      if (change->number > came[k]->pushes)]] [[      if (false)]])
+bug("counts its own changes twice" ssp:s=1 central_stream.cpp
+    [[      if (change->number > came[k]->pushes)]] [[      if (true)]])
+bug("is wrong about its own changes by one" ssp:s=1 central_stream.cpp
+    [[      if (change->number > came[k]->pushes)]] [[      if (change->number >= came[k]->pushes)]])
 
 set(to_rest [[    copy(replica.weights().bytes(), at_rest().bytes());]])
 
@@ -216,17 +228,18 @@ bug("loses every other push" asp asp.cpp
         pull(step, replica.weights());]])
 
 sources(ssp.cpp)
-bug("never stores what it pulls" ssp:s=1 ssp.cpp [[    stamp_ = push_and_pull(step, delta, weights);]]
-    [[    Scratch lost(weights, weights.count());
-    stamp_ = push_and_pull(step, delta, lost.values());]])
+bug("does not wait for what it has to read" ssp:s=1 ssp.cpp [[stream_->await(lead_)]]
+    [[stream_->await(lead_ + 1)]])
+bug("never reads" ssp:s=1 ssp.cpp [[    take_news(weights);]] "")
+bug("reads what is too old" ssp:s=1 ssp.cpp [[needed - std::min(needed, s_)]] [[0]])
 bug("does not go on from the newest" ssp:s=1 ssp.cpp "${to_rest}" "")
-bug("pushes what it had" ssp:s=1 ssp.cpp [[    subtract_from(weights, delta);]] "")
-bug("pushes the change twice over" ssp:s=1 ssp.cpp [[    subtract_from(weights, delta);]]
-    [[    subtract_from(weights, delta);
-    scale(delta, 2);]])
-bug("pushes the change backwards" ssp:s=1 ssp.cpp [[    subtract_from(weights, delta);]]
-    [[    subtract_from(weights, delta);
-    scale(delta, -1);]])
+bug("pushes what it had" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]] "")
+bug("pushes the change twice over" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]]
+    [[    subtract_from(weights, change);
+    scale(change, 2);]])
+bug("pushes the change backwards" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]]
+    [[    subtract_from(weights, change);
+    scale(change, -1);]])
 bug("steps twice" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number);]]
     [[{
       replica.apply_gradients(step.number);
