@@ -166,6 +166,16 @@ Complaints no_leftovers(const SourceFile& file) {
   return out;
 }
 
+Complaints no_fixed_folders(const SourceFile& file) {
+  static const std::regex named(R"((TempDir|temp_directory_path)\(\)\)?\s*[+/])");
+  Complaints out;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (std::regex_search(lines[i], named) && lines[i].find("XXXXXX") == std::string::npos)
+      out.push_back(at(file, i) + "a fixed name for temporary files: take a Folder of folder.h");
+  return out;
+}
+
 Complaints orphans(const std::vector<SourceFile>& files) {
   using std::filesystem::path;
   std::set<std::string> used;

@@ -34,6 +34,9 @@ Complaints sizes(const SourceFile&);
 Complaints opening(const SourceFile&);
 // No notes of what is still to be done.
 Complaints no_leftovers(const SourceFile&);
+// A test writes where no other one does: what it makes in the folder for temporary files has a
+// name of its own.
+Complaints no_fixed_folders(const SourceFile&);
 // Headers that nobody but their own .cpp includes, from src/ or from beside.
 Complaints orphans(const std::vector<SourceFile>&);
 

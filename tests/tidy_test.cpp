@@ -98,6 +98,13 @@ TEST(TidyRule, NothingIsLeftForLater) {
   EXPECT_THAT(no_leftovers({"a.cpp", "// to do\n"}), IsEmpty());
 }
 
+TEST(TidyRule, TestsHaveFoldersOfTheirOwn) {
+  EXPECT_THAT(no_fixed_folders({"a.cpp", "auto p = fs::path(::testing::TempDir()) / \"a\";\n"}),
+              ElementsAre("a.cpp:1: a fixed name for temporary files: take a Folder of folder.h"));
+  EXPECT_THAT(no_fixed_folders({"a.cpp", "auto p = TempDir() + \"a-XXXXXX\";\nF f(TempDir());\n"}),
+              IsEmpty());
+}
+
 TEST(TidyRule, HeadersHaveReaders) {
   const SourceFile header{"src/core/a.h", ""}, own{"src/core/a.cpp", "#include \"core/a.h\"\n"};
   EXPECT_THAT(orphans({header, own}), ElementsAre("src/core/a.h: nobody includes it"));
@@ -115,6 +122,7 @@ TEST(Tidy, TheRealWorldStaysBelowTheTransport) { expect_none(of_tree(two_worlds)
 TEST(Tidy, FilesLinesAndFunctionsAreShort) { expect_none(of_tree(sizes)); }
 TEST(Tidy, FilesSayWhatTheyAre) { expect_none(of_tree(opening)); }
 TEST(Tidy, NothingIsLeftForLater) { expect_none(of_tree(no_leftovers)); }
+TEST(Tidy, TestsHaveFoldersOfTheirOwn) { expect_none(of_tree(no_fixed_folders)); }
 TEST(Tidy, HeadersHaveReaders) { expect_none(orphans(tree())); }
 TEST(Tidy, SeesTheTree) { EXPECT_GT(tree().size(), 20u); }
 

@@ -1,4 +1,4 @@
-// Files for tests, in a folder that goes with the test.
+// Files for tests of data.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,24 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "folder.h"
+
 namespace lockstep::testing {
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-data-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::string text() const { return path_.string(); }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
   create_directories(path.parent_path());

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "core/error.h"
+#include "folder.h"
 
 namespace lockstep {
 namespace {
@@ -99,7 +98,8 @@ TEST(Models, SamplesThatDoNotFitAreRefused) {
 }
 
 TEST(Models, AFileOfTorchScriptIsAModelToo) {
-  const std::string path = ::testing::TempDir() + "models_registry.pt";
+  const testing::Folder folder;
+  const std::string path = folder / "model.pt";
   torch::jit::Module module("Net");
   module.register_attribute("training", c10::BoolType::get(), true);
   module.register_parameter("w", torch::randn({784, 10}).set_requires_grad(true), false);
@@ -113,7 +113,6 @@ TEST(Models, AFileOfTorchScriptIsAModelToo) {
         make_model(path, {{1, 28, 28}, 11});
       },
       ThrowsMessage<UsageError>(HasSubstr("gives 10 for each sample")));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "folder.h"
 #include "replica/networks.h"
 
 namespace lockstep {
@@ -42,7 +43,8 @@ TEST(Network, WhatIsNotTrainedIsNoParameter) {
 }
 
 TEST(Network, SavesFlatParametersByName) {
-  const std::string path = ::testing::TempDir() + "native_network.pt";
+  const testing::Folder folder;
+  const std::string path = folder / "network.pt";
   auto net = std::make_shared<ConvNet>();
   Flat flat(network_of(net));
   flat.network->forward(Batch().x);
@@ -54,7 +56,6 @@ TEST(Network, SavesFlatParametersByName) {
   for (const auto& item : loaded->named_parameters())
     EXPECT_TRUE(same_bits(item.value(), *net->named_parameters().find(item.key()))) << item.key();
   EXPECT_TRUE(same_bits(loaded->norm->running_var, net->norm->running_var));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "folder.h"
 #include "replica/networks.h"
 #include "replica/torch_replica.h"
 
@@ -29,7 +30,6 @@ std::string contents(const std::string& path) {
 class ScriptNetworkTest : public ::testing::Test {
  protected:
   ScriptNetworkTest() {
-    std::filesystem::create_directories(folder_);
     torch::jit::Module module("Net");
     module.register_attribute("training", c10::BoolType::get(), true);
     module.register_parameter("conv", 0.3 * torch::randn({3, 1, 3, 3}), false);
@@ -53,12 +53,10 @@ class ScriptNetworkTest : public ::testing::Test {
     for (const auto& p : module.named_parameters()) p.value.set_requires_grad(true);
     module.save(given_);
   }
-  ~ScriptNetworkTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string folder_ = ::testing::TempDir() + "script_network_" +
-                        ::testing::UnitTest::GetInstance()->current_test_info()->name();
-  std::string given_ = folder_ + "/given.pt";
-  std::string trained_ = folder_ + "/trained.pt";
+  testing::Folder folder_;
+  std::string given_ = folder_ / "given.pt";
+  std::string trained_ = folder_ / "trained.pt";
 };
 
 TEST_F(ScriptNetworkTest, TrainsFlatWithTheBitsOfTheUntouchedModule) {
@@ -133,11 +131,8 @@ TEST_F(ScriptNetworkTest, SavesTheTrainedCopyAndLeavesTheGivenFileAlone) {
 TEST_F(ScriptNetworkTest, TheGivenFileIsNeverSavedOver) {
   const auto network = load_script(given_);
   const std::string before = contents(given_);
-  EXPECT_THAT(
-      [&] {
-        network->save(folder_ + "/../" + folder_.substr(folder_.rfind('/') + 1) + "/given.pt");
-      },
-      ThrowsMessage<UsageError>(HasSubstr("under another name")));
+  EXPECT_THAT([&] { network->save(folder_ / ".." / folder_.path().filename() / "given.pt"); },
+              ThrowsMessage<UsageError>(HasSubstr("under another name")));
   EXPECT_EQ(contents(given_), before);
 }
 
@@ -145,7 +140,7 @@ TEST_F(ScriptNetworkTest, OtherFilesAreRefusedInOneSentence) {
   std::ofstream(trained_) << "PK\x03\x04 but no archive";
   EXPECT_THAT([&] { load_script(trained_); },
               ThrowsMessage<UsageError>(HasSubstr("is not a TorchScript file")));
-  EXPECT_THAT([&] { load_script(folder_ + "/none.pt"); },
+  EXPECT_THAT([&] { load_script(folder_ / "none.pt"); },
               ThrowsMessage<UsageError>(HasSubstr("no model file")));
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "folder.h"
 #include "transport/fabric.h"
 
 namespace lockstep {
@@ -21,9 +22,6 @@ using ::testing::ThrowsMessage;
 
 class Checkpoints : public ::testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(run_); }
-  void TearDown() override { fs::remove_all(run_); }
-
   // Two ranks, each with its own numbers.
   void save(int step, std::uint64_t keep = 0) {
     run_loopback(2, [&](Rank& rank) {
@@ -38,8 +36,8 @@ class Checkpoints : public ::testing::Test {
     return (run_ / "checkpoints" / ("step-" + std::to_string(step))).string();
   }
 
-  const fs::path run_ = fs::path(::testing::TempDir()) /
-                        ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const testing::Folder temporary_;
+  const fs::path run_ = temporary_ / "run";
 };
 
 TEST_F(Checkpoints, ComeBackByRank) {

@@ -3,10 +3,10 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "core/error.h"
+#include "folder.h"
 
 namespace lockstep {
 namespace {
@@ -70,7 +70,8 @@ TEST(ClusterSpec, CountsRanksFromHosts) {
 }
 
 TEST(Profile, IsReadAsWritten) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "profile.json";
+  const testing::Folder folder;
+  const auto path = folder / "profile.json";
   std::ofstream(path) << to_json(Profile{"mlp", 64, 1, 0.01, 0.02, 0.005}).dump();
   const Simulation s = simulation_from("sim:profile=" + path.string(), 2, 1);
   EXPECT_DOUBLE_EQ(s.compute.step_s, 0.035);

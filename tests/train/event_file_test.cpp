@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <vector>
 
+#include "folder.h"
 #include "train/files.h"
 
 namespace lockstep {
@@ -69,10 +69,8 @@ std::map<int, std::string> fields_of(std::string_view message) {
 
 class Events : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::remove(path_); }
-  void TearDown() override { std::filesystem::remove(path_); }
-  const std::string path_ = ::testing::TempDir() + "events.out.tfevents." +
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const testing::Folder folder_;
+  const std::string path_ = folder_ / "events.out.tfevents";
 };
 
 TEST(Crc32c, IsThatOfRfc3720) {

@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+
+#include "folder.h"
 
 namespace lockstep {
 namespace {
@@ -33,8 +34,7 @@ class Room {
 };
 
 TEST(Files, WhatDoesNotFitLeavesTheOldFileAndNoPart) {
-  const fs::path folder = fs::path(::testing::TempDir()) / ("files-" + std::to_string(getpid()));
-  fs::create_directories(folder);
+  const testing::Folder folder;
   const std::string path = folder / "file";
   write_whole(path, std::string("old"));
   {
@@ -42,8 +42,7 @@ TEST(Files, WhatDoesNotFitLeavesTheOldFileAndNoPart) {
     EXPECT_THROW(write_whole(path, std::string(5000, 'x')), std::exception);
   }
   EXPECT_EQ(read_whole(path), "old");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
-  fs::remove_all(folder);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 }  // namespace

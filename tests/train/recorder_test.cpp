@@ -28,11 +28,8 @@ class Recorded : public ::testing::Test {
     config_ = small_config();
     config_.workers = 3;
     config_.data = "digits:samples=420,test_samples=30";  // whole batches: 7 steps
-    config_.out = ::testing::TempDir() + "lockstep_recorder_" +
-                  ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(config_.out);
+    config_.out = folder_ / "run";
   }
-  ~Recorded() override { fs::remove_all(config_.out); }
 
   Json run(const std::string& world) {
     const RunFolder folder = RunFolder::create(config_, {});
@@ -50,6 +47,7 @@ class Recorded : public ::testing::Test {
     return sum;
   }
 
+  const Folder folder_;
   TrainConfig config_;
 };
 

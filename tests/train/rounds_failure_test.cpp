@@ -111,7 +111,7 @@ TEST(RoundsWithLosses, AManagerThatDiesAtTheEndLeavesNoResult) {
 }
 
 TEST(RoundsWithLosses, FoldersThatAreNotSharedAreSaid) {
-  const TestFolder mine("mine"), theirs("theirs");
+  const TestFolder mine, theirs;
   const TrainConfig config = rounds_config(1, "exchange=files");
   EXPECT_THAT(
       [&] {

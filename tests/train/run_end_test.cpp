@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Some, EndedAndResumed,
                          test_name);
 TEST_P(EndedAndResumed, EndsAsItWouldHave) {
   for (const bool by_time : {true, false}) {
-    const TestFolder out(by_time ? "seconds" : "samples");
+    const TestFolder out;
     TrainConfig config = config_of(GetParam());
     config.cluster = cluster_of(GetParam(), "step=10ms,jitter=0.3,slow=rank1:2.0");
     config.checkpoint_every = 10;

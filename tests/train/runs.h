@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "cluster/shared_tasks.h"
+#include "folder.h"
 #include "train/conditions.h"
 #include "train/worker.h"
 #include "transport/fabric.h"
@@ -61,22 +62,14 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   return outcome;
 }
 
-// A folder of this test's own, which is gone when the test is. The run in it is made by the caller.
+// Where a test's run goes; the run is made by the caller.
 class TestFolder {
  public:
-  explicit TestFolder(const std::string& which = "run") {
-    const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = fmt::format("lockstep_{}_{}_{}", test.test_suite_name(), test.name(), which);
-    std::ranges::replace(name, '/', '_');
-    path_ = ::testing::TempDir() + name;
-    std::filesystem::remove_all(path_);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  Folder folder_;
+  std::string path_ = folder_ / "run";
 };
 
 // A simulated run in which those ranks die.

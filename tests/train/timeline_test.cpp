@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/error.h"
+#include "folder.h"
 #include "train/files.h"
 
 namespace lockstep {
@@ -58,8 +58,6 @@ TEST(Lanes, AddUpToTheStep) {
 
 class TimelineFile : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::remove(path_); }
-  void TearDown() override { std::filesystem::remove(path_); }
   json events() const { return json::parse(read_whole(path_)).at("traceEvents"); }
   std::vector<int> steps() const {
     std::vector<int> all;
@@ -68,8 +66,8 @@ class TimelineFile : public ::testing::Test {
     return all;
   }
 
-  const std::string path_ = ::testing::TempDir() + "timeline_" +
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const testing::Folder folder_;
+  const std::string path_ = folder_ / "timeline.json";
 };
 
 TEST_F(TimelineFile, IsWholeAfterEveryWrite) {

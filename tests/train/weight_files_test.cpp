@@ -6,27 +6,26 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "folder.h"
 
 namespace lockstep {
 namespace {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 namespace fs = std::filesystem;
 using Floats = std::vector<float>;
 
-class WeightFilesTest : public testing::Test {
+class WeightFilesTest : public ::testing::Test {
  protected:
-  WeightFilesTest() { fs::remove_all(folder_); }
-  ~WeightFilesTest() override { fs::remove_all(folder_); }
-
   static Values values(Floats& v) { return {v.data(), v.size(), Type::fp32}; }
   std::size_t files() const {
     const fs::directory_iterator all(folder_ + "/exchange");
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
   }
 
-  const std::string folder_ = testing::TempDir() + "lockstep_weight_files";
+  const testing::Folder temporary_;
+  const std::string folder_ = temporary_ / "run";
 };
 
 TEST_F(WeightFilesTest, WhatIsReadIsWhatWasWritten) {
