@@ -7,6 +7,7 @@
 #include "study/plan.h"
 #include "study/run_record.h"
 #include "train/files.h"
+#include "train/run_folder.h"
 
 namespace lockstep::study {
 namespace {
@@ -20,6 +21,14 @@ std::string made(std::string folder) {
     throw UsageError(fmt::format("can't make the folder {}: {}; choose another with --out", folder,
                                  error.message()));
   return folder;
+}
+
+// Makes it or empties it. UsageError while a process writes a run there: a study that was killed
+// may leave one behind.
+void make_empty(const std::string& folder) {
+  const RunOwner ours(folder);
+  fs::remove_all(folder);
+  fs::create_directories(folder);
 }
 
 // What a run shows about computing a step.
@@ -112,8 +121,13 @@ Runner::Next Runner::carry_out(Run& run, std::size_t k) {
   const std::string folder = folder_of(folder_, run);
   const double budget_s = 60 * study_.minutes, used_s = world_.now() - started_;
   if (budget_s > 0 && used_s + expected_s(run) > budget_s) return Next::out_of_time;
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  try {
+    make_empty(folder);
+  } catch (const UsageError& e) {
+    run.status = "failed";
+    run.reason = e.what();
+    return Next::go_on;
+  }
   if (!run.timed_by.empty()) {
     const Pace pace = pace_of(folder_of(folder_, study_.run(run.timed_by)));
     if (pace.step_s <= 0) {

@@ -50,7 +50,8 @@ class Runner {
   // UsageError if it can't be written to or another study is at work in it.
   Runner(Study&, std::string folder, World, RunWatcher&);
 
-  // Runs of this turn or earlier, as long as time and patience last. False: interrupted.
+  // Runs of this turn or earlier, as long as time and patience last. False: interrupted. A run
+  // whose folder a process still writes has failed, and the folder stays as it is.
   bool run_until(int turn);
   // Gives what has not been run a reason, and writes study.json.
   void finish();

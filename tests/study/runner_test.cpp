@@ -5,6 +5,7 @@
 
 #include "data/files.h"
 #include "study/pretended.h"
+#include "train/run_folder.h"
 
 namespace lockstep::study {
 namespace {
@@ -110,6 +111,23 @@ TEST_F(RunnerTest, ARunThatDiedWithoutAWordIsNotTakenForDone) {
   const Study study = carry_out("");
   EXPECT_EQ(study.runs[0].status, "failed");
   EXPECT_EQ(study.runs[0].reason, "died of signal 9 (SIGKILL)");
+}
+
+TEST_F(RunnerTest, ARunThatAProcessStillWritesIsLeftAlone) {
+  const std::string second = at("runs/" + plan_from_text(kFour).runs[1].id);
+  {
+    const RunOwner left_over(second);  // such as a study that was killed leaves behind
+    write_whole(second + "/metrics.jsonl", std::string("a score\n"));
+    const Study study = carry_out(kFour);
+    EXPECT_TRUE(whole_);
+    EXPECT_EQ(study.count("done"), 3u);
+    EXPECT_EQ(study.runs[1].status, "failed");
+    EXPECT_THAT(study.runs[1].reason, HasSubstr("is being written by pid"));
+    EXPECT_EQ(read_whole(second + "/metrics.jsonl"), "a score\n");
+    EXPECT_EQ(executed_.size(), 3u);
+  }
+  EXPECT_EQ(carry_out(kFour).count("done"), 4u);
+  EXPECT_EQ(executed_.size(), 4u);
 }
 
 TEST_F(RunnerTest, WhatDoesNotFitIntoTheTimeIsNotRun) {
