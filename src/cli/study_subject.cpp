@@ -1,6 +1,7 @@
 #include "cli/study_subject.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -14,7 +15,7 @@
 #include "core/slices.h"
 #include "data/open.h"
 #include "models/registry.h"
-#include "train/files.h"
+#include "train/content.h"
 
 namespace lockstep {
 namespace {
@@ -60,29 +61,6 @@ void check_model(const std::string& spec) {
   throw_unknown("model", Options::name_in(spec), names);
 }
 
-// Of labels and shape of every sample, and of the samples themselves: as many as are read quickly,
-// from all over the set.
-std::string content_of(const Dataset& set) {
-  constexpr std::size_t kMostNumbers = 1 << 24, kFewSamples = 64;
-  std::string text(reinterpret_cast<const char*>(set.labels().data()), set.labels().size_bytes());
-  for (const std::int64_t extent : set.shape()) text += fmt::format(" {}", extent);
-  std::string sum = checksum({text.data(), text.size()});
-  const std::size_t numbers = std::max<std::size_t>(1, set.values());
-  const std::size_t most = set.slow() ? kFewSamples : std::max(kFewSamples, kMostNumbers / numbers);
-  const std::size_t taken = std::min(most, set.size());
-  std::vector<float> sample(numbers);
-  const std::size_t bytes = sample.size() * sizeof(float);
-  std::string some = sum;
-  for (std::size_t i = 0; i < taken; ++i) {
-    const auto index = static_cast<std::uint32_t>(i * set.size() / taken);
-    set.read({&index, 1}, 0, sample.data());
-    some.append(reinterpret_cast<const char*>(sample.data()), bytes);
-    if (some.size() < (1u << 20) && i + 1 < taken) continue;
-    some = sum = checksum({some.data(), some.size()});
-  }
-  return sum;
-}
-
 class TrainSubject : public study::Subject {
  public:
   std::string command() const override { return "train"; }
@@ -106,11 +84,9 @@ class TrainSubject : public study::Subject {
     for (const auto& [name, value] : standard.items())
       if (settings[name] == value || name == "out" || name == "cache") settings.erase(name);
     // What the flags name may change, and the program too.
-    settings["content"] = {{"program", program_source()}, {"data", content_of_data(config)}};
-    if (std::filesystem::is_regular_file(config.model)) {
-      const std::string file = read_whole(config.model);
-      settings["content"]["model"] = checksum({file.data(), file.size()});
-    }
+    settings["content"] = {{"program", program_source()},
+                           {"data", content_of_data(config)},
+                           {"model", content_of_model(config.model)}};
     return settings;
   }
 
@@ -138,9 +114,8 @@ class TrainSubject : public study::Subject {
     const auto what = std::tuple(config.data, config.limit, config.test_limit);
     std::string& content = contents_[what];
     if (content.empty()) {
-      const Data data =
-          open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_data});
-      content = content_of(*data.train) + content_of(*data.test);
+      content = content_of(
+          open_data(config.data, {config.limit, config.test_limit, config.cache, fetch_data}));
     }
     return content;
   }

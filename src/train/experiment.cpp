@@ -1,13 +1,12 @@
 #include "train/experiment.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/options.h"
 #include "measure/machine.h"
 #include "strategies/registry.h"
-#include "train/files.h"
+#include "train/content.h"
 #include "train/resume.h"
 #include "train/torch_learner.h"
 #include "transport/real_rank.h"
@@ -74,30 +73,6 @@ std::uint64_t steps_of(const TrainConfig& config, std::size_t samples_per_epoch,
   return config.steps > 0 ? config.steps : plan.steps_before(static_cast<int>(config.epochs));
 }
 
-// Of what is known of every sample, and of the samples themselves: all of them where that is quick,
-// else some from all over the set.
-void add_to(Sha256& sum, const Dataset& set) {
-  constexpr std::size_t kMostNumbers = 1 << 26, kMostSlow = 64;
-  const std::size_t numbers = std::max<std::size_t>(1, set.values());
-  const std::size_t most = set.slow() ? kMostSlow : std::max(kMostSlow, kMostNumbers / numbers);
-  sum.add({set.shape().data(), set.shape().size() * sizeof set.shape()[0]});
-  sum.add({set.labels().data(), set.labels().size_bytes()});
-  std::vector<float> sample(numbers);
-  const std::size_t taken = std::min(most, set.size());
-  for (std::size_t i = 0; i < taken; ++i) {
-    const auto index = static_cast<std::uint32_t>(i * set.size() / taken);
-    set.read({&index, 1}, 0, sample.data());
-    sum.add({sample.data(), sample.size() * sizeof(float)});
-  }
-}
-
-std::string sha256_of(const Data& data) {
-  Sha256 sum;
-  add_to(sum, *data.train);
-  add_to(sum, *data.test);
-  return sum.text();
-}
-
 // Of all workers in a step of the first epoch.
 std::size_t median_samples(Plan& plan) {
   std::vector<std::size_t> by_step(plan.steps(0));
@@ -152,9 +127,8 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   if (config.lr_scaling == "linear")
     lr_scale = static_cast<double>(median_samples(counted)) / static_cast<double>(config.batch);
   if (config.checkpoint_every > 0 || !config.resume.empty()) {
-    data_sha256 = sha256_of(data);
-    if (std::filesystem::is_regular_file(config.model))
-      model_sha256 = checksum_of_file(config.model).sha256;
+    data_sha256 = content_of(data);
+    model_sha256 = content_of_model(config.model);
   }
   if (!config.resume.empty()) check_goes_on(config.resume, {steps, data_sha256, model_sha256});
   if (hollow()) {
