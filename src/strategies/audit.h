@@ -20,8 +20,8 @@ namespace lockstep {
 std::unique_ptr<Strategy> audited(std::unique_ptr<Strategy>, const Crew&);
 
 // The same of a strategy whose ranks go apart: there is no step that all take, so each exchange is
-// proved by itself, and each replica followed, as mix_audit.h says. update(), rest(), fetch_model()
-// and serve() throw AuditError.
+// proved by itself, and each replica followed, as mix_audit.h says. update(), rest(),
+// prove_at_rest(), fetch_model() and serve() throw AuditError.
 std::unique_ptr<Strategy> audited_apart(std::unique_ptr<Strategy>, const Crew&);
 
 }  // namespace lockstep

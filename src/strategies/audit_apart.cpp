@@ -34,6 +34,8 @@ class AuditedApart final : public Strategy {
     if (inner_->book().steps() != 0) proof_.fail("its optimiser stepped while it came to rest");
   }
 
+  void prove_at_rest(Transport& workers) override { inner_->book().prove_masses(workers); }
+
   bool trains(const Step& step) const override { return inner_->trains(step); }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
   int own_steps(const Step& step) const override { return inner_->own_steps(step); }

@@ -101,7 +101,7 @@ class Gossip final : public Strategy {
   std::uint64_t first_mass() const { return chunk(kWhole, crew_.workers, crew_.rank.rank()).count; }
   // It takes part from now on, with that mass, or not yet.
   void start_with(std::uint64_t first) {
-    book_.mass_came(part_of_all(first) - mass());
+    book_.mass_came(part_of_all(first) - mass(), crew_.rank.rank());
     mass_ = first;
   }
 
@@ -124,11 +124,12 @@ class Gossip final : public Strategy {
     proof_.expect("weights", x, {{1 - share, mine}, {share, parcel.proof}});
     book_.arrived();
     book_.mixes(share, parcel.proof);
-    book_.mass_came(part_of_all(parcel.mass));
     mass_ += parcel.mass;
-    for (const auto& [from, head] : parcel.parts)
+    for (const auto& [from, head] : parcel.parts) {
+      book_.mass_came(part_of_all(head.mass()), from);
       contributions_.add(from, static_cast<double>(head.mass()) / (a + a_s),
                          head.steps_from(step_));
+    }
   }
 
   // Nothing is sent where nobody else trains in such a step, or where half is nothing.
@@ -142,8 +143,9 @@ class Gossip final : public Strategy {
     }
     mass_ -= half;
     const GossipHead head = GossipHead::of(half, step_, proof_.of(x));
-    if (!mail_->put(others[random_.below(others.size())], head, x)) ++sends_.merged;
-    book_.mass_left(part_of_all(head.mass()), mass());
+    const int to = others[random_.below(others.size())];
+    if (!mail_->put(to, head, x)) ++sends_.merged;
+    book_.mass_left(part_of_all(head.mass()), mass(), to);
     crew_.rank.background.ring();
   }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "strategies/audit_books.h"
 #include "strategies/watched_replica.h"
 
 namespace lockstep {
@@ -68,11 +69,17 @@ void WeightBook::pushed(const Projection& numbers) {
   if (proof_.on()) pushed_ += numbers;
 }
 
-void WeightBook::mass_left(double mass, double kept) {
+void WeightBook::mass_came(double mass, int from) {
+  mass_ += mass;
+  mass_by_rank_[from] += mass;
+}
+
+void WeightBook::mass_left(double mass, double kept, int to) {
   // In units of 2^-47 at most, so all are exact.
   if (proof_.on() && std::abs(kept - mass) > 0x1p-46)
     proof_.fail(fmt::format("it sent a mass of {} and kept {} where both are a half", mass, kept));
   mass_ -= mass;
+  mass_by_rank_[to] -= mass;
 }
 
 void WeightBook::has_mass(double mass) {
@@ -81,6 +88,23 @@ void WeightBook::has_mass(double mass) {
                             *had_mass_, mass_));
   had_mass_ = mass;
   mass_ = 0;
+}
+
+void WeightBook::prove_masses(Transport& workers) const {
+  if (!proof_.on()) return;
+  std::vector<double> balances(workers.size());
+  double& mine = balances[workers.rank()];
+  for (int r = 0; r < workers.size(); ++r) {
+    const auto moved = mass_by_rank_.find(workers.job_rank(r));
+    if (r != workers.rank() && moved != mass_by_rank_.end()) mine += moved->second;
+  }
+  gather_rows(workers, balances);
+  double sum = 0;
+  for (const double balance : balances) sum += balance;
+  // Far below what a message carries, far above the rounding of sums over a long run.
+  if (std::abs(sum) > 1e-9)
+    proof_.fail(fmt::format(
+        "of the mass that workers sent each other {} more came than was sent, and all rest", sum));
 }
 
 void WeightBook::check(std::string_view what, const Projection& weights) const {

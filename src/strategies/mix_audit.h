@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -86,11 +87,16 @@ class WeightBook {
   // and what of it waits for a later update.
   void still_owes(const Projection& held) { held_ = held; }
 
-  // Mass (see Strategy::mass) that came (below 0: ended), or left with weights: half of what was.
-  void mass_came(double mass) { mass_ += mass; }
-  void mass_left(double mass, double kept);
+  // Mass (see Strategy::mass) that came from a rank (this one: what it starts with, below 0: what
+  // ended, or what came back), or left for one with weights: half of what was.
+  void mass_came(double mass, int from);
+  void mass_left(double mass, double kept, int to);
   // After all that has come and left since it said so last, it has this much.
   void has_mass(double mass);
+
+  // Collective over workers that all rest, so that nothing is under way: mass that left one of them
+  // for another has come there. Those that are gone took theirs along, and no part in this.
+  void prove_masses(Transport& workers) const;
 
   // By who carries messages: numbers to go on with have come, so that one of the first three must
   // follow before the update or the rest ends;
@@ -123,8 +129,9 @@ class WeightBook {
   double steps_ = 0;
   double mass_ = 0;  // come less what has left
   std::optional<double> had_mass_;
-  std::vector<Term> change_;  // by the optimiser, in this update
-  int arrived_ = 0;           // and not taken yet
+  std::map<int, double> mass_by_rank_;  // of the job: come from there less what has left for there
+  std::vector<Term> change_;            // by the optimiser, in this update
+  int arrived_ = 0;                     // and not taken yet
   std::vector<Term> owed_;
   Projection pushed_, held_;
 };

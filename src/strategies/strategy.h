@@ -143,6 +143,9 @@ class Strategy {
   // way and all workers rest or are gone: others may still need its answers. Then replicas hold
   // what the run goes on with, and fetch_model() what it has come to.
   virtual void rest(Replica&) {}
+  // Collective over the workers that are there still, when all of them rest: proves what only all
+  // can. Nothing but under the audit.
+  virtual void prove_at_rest(Transport& /*workers*/) {}
   // What this worker's weights count for in the model, which is the workers' mean by these. Where
   // ranks go together: what its statistics of batch norm count for. Not zero on all;
   virtual double mass() const { return 1; }

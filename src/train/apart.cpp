@@ -40,6 +40,7 @@ class Leg {
     }
     if (works) session_.strategy().rest(session_.replica());
     session_.meet_the_living();
+    if (works) session_.strategy().prove_at_rest(session_.workers());
     return taken;
   }
 

@@ -2,10 +2,13 @@
 // the tests of strategies that go apart look at. See training.h for samples and gradients.
 #pragma once
 
+#include <numeric>
+
 #include "measure/metered_background.h"
 #include "strategies/audit.h"
 #include "tampering.h"
 #include "training.h"
+#include "transport/group.h"
 
 namespace lockstep::testing {
 
@@ -60,6 +63,13 @@ inline std::vector<std::size_t> samples_in(const ApartTraining& training, std::u
   return samples;
 }
 
+inline void prove_at_rest(const ApartTraining& training, Transport& peers, Strategy& strategy) {
+  std::vector<int> workers(training.workers);
+  std::iota(workers.begin(), workers.end(), 0);
+  Group living(peers, workers);
+  strategy.prove_at_rest(living);
+}
+
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
@@ -98,6 +108,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
     }
     record.trained_s = rank.clock.now() - start;
     strategy->rest(replica);
+    if (training.leaves < 0) prove_at_rest(training, metered, *strategy);
     Floats model(replica.weight_span().size());
     const Values into = training.memory == Memory::hollow
                             ? Values::hollow(training.count, Type::fp32)

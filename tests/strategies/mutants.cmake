@@ -297,6 +297,12 @@ bug("steps twice" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.numbe
     replica.apply_gradients(step.number);]])
 bug("never steps" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]] "")
 
+# Mass that is lost between workers: the first shows only in the masses of all together.
+sources(gossip_mail.h gossip_mail.cpp gossip.cpp)
+bug("loses a message on its way" gossip:p=1 gossip_mail.cpp
+    [[    mail_.received(peer, peers_[peer].head, landing_);]] "")
+bug("loses the mass of what comes second" gossip:p=1 gossip_mail.cpp [[  mass += head.mass();]] "")
+
 sources(ad_psgd_exchange.h ad_psgd_exchange.cpp ad_psgd.cpp)
 bug("computes on old weights" ad-psgd ad_psgd.cpp [[    copy(snapshot.bytes(), x.bytes());]] "")
 bug("forgets its own step" ad-psgd ad_psgd.cpp [[    add_scaled(x, 1, snapshot);]]
