@@ -63,6 +63,11 @@ class Easgd final : public Central {
     if (meets) give_difference(step, x);
     if (p_.momentum > 0) look_ahead(replica.weights(), x);
   }
+  void serve(Replica& replica, const StepAt& step_at, std::uint64_t first,
+             std::uint64_t end) override {
+    step_at_ = &step_at;
+    Central::serve(replica, step_at, first, end);
+  }
   // With momentum the rule is its own.
   int own_steps(const Step& step) const override {
     return p_.momentum > 0 ? 0 : Central::own_steps(step);
@@ -146,11 +151,17 @@ class Easgd final : public Central {
     for (std::optional<Push>& push : round_) {
       if (!push) continue;
       add(replica, *push);
-      contributions_.add(push->worker, a_, 0);
+      if (has_learnt(*push)) contributions_.add(push->worker, a_, 0);
       push.reset();
       any = true;
     }
     return any;
+  }
+  // With mode=sync: had this worker samples in the round? Else it brought zeros.
+  bool has_learnt(const Push& push) const {
+    for (std::uint64_t back = 0; back < p_.period; ++back)
+      if ((*step_at_)(push.step - back).samples[push.worker] > 0) return true;
+    return false;
   }
 
   void start(std::uint64_t) override { at_rest_.assign(crew_.workers, false); }
@@ -175,7 +186,8 @@ class Easgd final : public Central {
   double pull_ = 0;               // by this factor
   bool has_news_ = false;         // samples since the last exchange
   std::optional<Scratch> x_, v_;  // of EAMSGD
-  // On servers, by worker.
+  // On servers; the last two by worker.
+  const StepAt* step_at_ = nullptr;  // while it serves
   std::vector<std::optional<Push>> round_;
   std::vector<bool> at_rest_;
 };

@@ -111,12 +111,14 @@ TEST_P(Easgd, AWorkerWithoutSamplesTakesNoPart) {
     };
   }
   const auto outcomes = run_apart_all(GetParam(), trainings);
-  for (const ApartOutcome& outcome : outcomes)
+  for (const ApartOutcome& outcome : outcomes) {
     for (std::size_t i = 0; i < trainings[0].count; ++i) {
       EXPECT_EQ(outcome[2].after.back()[i], first_weight(i));
       EXPECT_NE(outcome[0].after.back()[i], first_weight(i));
     }
-  EXPECT_THAT(outcomes[0][3].contributions.weight, SizeIs(2));
+    EXPECT_THAT(outcome[3].contributions.weight, SizeIs(2));
+    EXPECT_EQ(outcome[3].contributions.count, 20u) << "ten of each worker that has samples";
+  }
   EXPECT_EQ(outcomes[0][2].exchanged.bytes_sent, 0u);
 }
 
