@@ -147,7 +147,7 @@ void Members::bury(int rank, const std::string& reason) {
 
 std::vector<protocol::Death> Members::deaths(int known) const {
   std::lock_guard lock(mutex_);
-  return page_of(deaths_, known, kDeathsAPage);
+  return page_of(deaths_, known, std::ssize(deaths_));
 }
 
 protocol::News Members::news(int deaths, int departed) const {

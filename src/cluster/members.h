@@ -55,9 +55,10 @@ class Members {
   void report_end(int rank);
   void tick();
 
-  // Deaths in the order they became known, without the first `known`.
+  // Deaths in the order they became known, without the first `known`: all of them.
   std::vector<protocol::Death> deaths(int known = 0) const;
-  // What a rank does not know that knows of so many deaths and departures.
+  // What a rank does not know that knows of so many deaths and departures: as much as fits into one
+  // reply.
   protocol::News news(int deaths, int departed) const;
   // In the order they gave up.
   std::vector<Survivor> survivors() const;

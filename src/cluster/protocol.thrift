@@ -35,7 +35,7 @@ struct News {
 struct Roster {
   1: list<i32> missing      // the first few ranks not yet so far; empty: all are
   2: list<Member> members   // from the rank asked for on, as many as fit; only once none is missing
-  3: list<Death> deaths     // so far, while some are missing
+  3: list<Death> deaths     // the first ones, while some are missing
 }
 
 // A TaskOffer, without the indices.

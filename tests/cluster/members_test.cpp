@@ -72,6 +72,23 @@ TEST(Members, TheLaunchersReasonWinsAlsoWhenItComesLate) {
     EXPECT_THAT(death.reason, HasSubstr(death.rank == 1 ? "SIGKILL" : "silent"));
 }
 
+// More than one reply has room for: who asks here is told of all, and who asks from afar asks
+// again.
+TEST(Members, NoDeathIsForgottenHoweverManyThereAre) {
+  Members members(100);
+  join_all(members);
+  for (int r = 0; r < 100; ++r) members.report_death(r, "killed");
+  ASSERT_EQ(members.deaths().size(), 100u);
+  EXPECT_EQ(members.deaths(60).at(0).rank, 60);
+  std::size_t told = 0;
+  for (bool more = true; more;) {
+    const protocol::News news = members.news(static_cast<int>(told), 0);
+    told += news.deaths.size();
+    more = news.more;
+  }
+  EXPECT_EQ(told, 100u);
+}
+
 TEST(Members, AClosedConnectionIsADeathInTheEnd) {
   Members members(2);
   join_all(members);
