@@ -26,6 +26,7 @@ inline Claims claims_of(const std::string& spec) {
   claims.plain_alone =
       claims.exact || named({"local-sgd", "step-wise", "d-psgd"}) ||
       is_one_of({"slow-mo", "diloco"});  // whose rounds are longer than the test's steps
+  claims.steps_by_samples = named({"d-psgd", "sma"});
   claims.keeps_mean = named({"d-psgd", "local-sgd"}) || spec == "all-reduce:average=weights";
   const Options options = strategy_options(spec);
   if (named({"local-sgd", "slow-mo", "diloco"}) &&

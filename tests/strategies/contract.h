@@ -94,8 +94,10 @@ inline Complaints flows_are_sound(const Training& training, const Outcome& outco
     double sum = sum_of(flow.weights) + sum_of(flow.before);
     for (std::size_t k = 0; sizes && k < flow.memory.size(); ++k)
       if (memories[k].a_model) sum += flow.memory[k];
-    const bool gradients = flow.gradients.empty() || std::abs(sum_of(flow.gradients) - 1) < 1e-12 ||
-                           steps_count_every_sample_once(training, outcome, s.step, s.part);
+    const bool gradients = flow.gradients.empty() ||
+                           (training.claims.steps_by_samples
+                                ? steps_count_every_sample_once(training, outcome, s.step, s.part)
+                                : std::abs(sum_of(flow.gradients) - 1) < 1e-12);
     if (!sizes || !gradients || std::abs(sum - (s.a_model ? 1 : 0)) > 1e-12)
       wrong.push_back(fmt::format("step {}: factors of the {} of rank {} do not add up to {}",
                                   s.step, s.what, s.rank, s.a_model ? 1 : 0));

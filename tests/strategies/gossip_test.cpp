@@ -104,9 +104,19 @@ TEST_P(Gossip, AWorkerWithoutSamplesTakesNoPart) {
   EXPECT_EQ(outcome[1].exchanged.bytes_sent + outcome[1].exchanged.bytes_received, 0u);
   for (std::size_t i = 0; i < t.count; ++i)
     EXPECT_EQ(outcome[1].rested[i], static_cast<float>(i % 7));
-  std::uint64_t taken = 0;  // on threads one may be done before others begin
-  for (const ApartRecord& record : outcome) taken += record.contributions.count;
-  EXPECT_GT(taken, 0u);
+  std::uint64_t taken = 0, sent = 0;
+  for (const ApartRecord& record : outcome) {
+    taken += record.contributions.count;
+    sent += record.exchanged.bytes_sent;
+    const std::vector<double>& weight = record.contributions.weight;
+    EXPECT_EQ(weight.size() > 1 ? weight[1] : 0, 0);
+  }
+  EXPECT_EQ(outcome[1].contributions.count, 0u);
+  // All that was sent was taken in; on threads one may be done before others begin.
+  EXPECT_EQ(sent, taken * (4 * t.count + sizeof(GossipHead)));
+  if (GetParam().name == "simulated") {
+    EXPECT_GT(taken, 40u) << "of three workers' twenty steps";
+  }
 }
 
 // Every send is 4N + 8 bytes, and there are as many as the seed's random numbers say, but for those

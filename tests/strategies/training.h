@@ -24,6 +24,9 @@ using MakeOnRank = std::function<std::unique_ptr<Strategy>(const Crew&)>;
 struct Claims {
   bool exact = false;        // in every step: it is one worker with all the samples
   bool plain_alone = false;  // one worker is plain SGD
+  // Workers step alone: in the mean of their steps every sample counts once. Else the factors of a
+  // step's gradients add up to one.
+  bool steps_by_samples = false;
   bool keeps_mean = false;  // the workers' mean moves by the mean of their steps, with even samples
   // The weights are averaged at the end of every so many steps, by the samples of all these. 0: no.
   int round = 0;
