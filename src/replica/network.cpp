@@ -1,11 +1,13 @@
 #include "replica/network.h"
 
 #include <fcntl.h>
+#include <torch/csrc/jit/serialization/import.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <unordered_set>
 
 #include "core/error.h"
@@ -104,6 +106,27 @@ void Network::save(const std::string& path) const {
   std::filesystem::rename(partial, path);
   const auto folder = std::filesystem::absolute(path).parent_path();
   flush(folder.string(), O_RDONLY | O_DIRECTORY);
+}
+
+Network::Saved Network::read_saved(const std::string& path) const try {
+  const torch::jit::Module file = torch::jit::load(path, torch::kCPU);
+  std::map<std::string, torch::Tensor> by_name;
+  for (const auto& item : file.named_parameters()) by_name.emplace(item.name, item.value);
+  for (const auto& item : file.named_buffers()) by_name.emplace(item.name, item.value);
+  const auto read = [&](const std::vector<NamedTensor>& listed) {
+    std::vector<float> numbers;
+    for (const NamedTensor& own : listed) {
+      const auto found = by_name.find(own.name);
+      if (found == by_name.end()) continue;
+      const torch::Tensor values = found->second.to(torch::kFloat).contiguous();
+      const auto* first = values.data_ptr<float>();
+      numbers.insert(numbers.end(), first, first + values.numel());
+    }
+    return numbers;
+  };
+  return {read(parameters()), read(buffers())};
+} catch (const c10::Error& e) {
+  throw InternalError(fmt::format("can't read {}: {}", path, e.what_without_backtrace()));
 }
 
 std::size_t parameter_count(std::span<const NamedTensor> parameters) {

@@ -51,13 +51,19 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-// AuditError unless the learner's network is that model.
-void prove_holds(Learner& learner, const Model& model, std::string_view done) {
-  if (!same_bits(floats(learner.replica().weights()), model.weights))
+// AuditError unless these are the model's.
+void prove_same(std::span<const float> weights, std::span<const float> statistics,
+                const Model& model, std::string_view done) {
+  if (!same_bits(weights, model.weights))
     throw AuditError(fmt::format("audit: the weights that were {} are not the model's", done));
-  if (!model.statistics.empty() && !same_bits(learner.statistics(), model.statistics))
+  if (!model.statistics.empty() && !same_bits(statistics, model.statistics))
     throw AuditError(
         fmt::format("audit: the statistics of batch norm that were {} are not the model's", done));
+}
+
+// AuditError unless the learner's network is that model.
+void prove_holds(Learner& learner, const Model& model, std::string_view done) {
+  prove_same(floats(learner.replica().weights()), learner.statistics(), model, done);
 }
 
 Projection projected(std::span<const float> numbers) {
@@ -141,6 +147,10 @@ std::string save_model(Learner& learner, const Model& model, const std::string& 
   const AsModel as_model(learner, model);
   if (!path.empty()) learner.save_model(path);
   if (audit) prove_holds(learner, model, "saved");
+  if (audit && !path.empty()) {
+    const Model read = learner.read_model(path);
+    prove_same(read.weights, read.statistics, model, "read back from " + path);
+  }
   return checksum(learner.replica().weights().bytes());
 }
 

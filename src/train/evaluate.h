@@ -13,12 +13,6 @@ inline std::span<float> floats(Values values) {
   return {reinterpret_cast<float*>(values.bytes().data), values.count()};
 }
 
-// A network as it can be evaluated.
-struct Model {
-  std::vector<float> weights;
-  std::vector<float> statistics;  // of batch norm and its like
-};
-
 // Collective over the workers: what the strategy says it is now, and the mean of their statistics,
 // by mass() times `samples`: what this worker has seen since all had the same statistics. `audit`:
 // proved.
@@ -41,7 +35,7 @@ void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
 
 // Writes that model, unless `path` is empty; it is whole and on disk when this returns. Returns the
 // SHA-256 of its weights, by which two runs can be seen to have ended with the same bits. `audit`:
-// AuditError if the network that was written is not the model.
+// AuditError if the network that was written is not the model, or the file, read back, is not.
 std::string save_model(Learner&, const Model&, const std::string& path, bool audit);
 
 }  // namespace lockstep

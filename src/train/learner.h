@@ -30,6 +30,12 @@ struct Tally {
   double loss_sum = 0;
 };
 
+// A network as it can be evaluated.
+struct Model {
+  std::vector<float> weights;
+  std::vector<float> statistics;  // of batch norm and its like
+};
+
 class Learner {
  public:
   virtual ~Learner() = default;
@@ -63,6 +69,8 @@ class Learner {
   virtual std::vector<float> statistics() { return {}; }
   virtual void set_statistics(const std::vector<float>&) {}
   virtual void save_model(const std::string& path) = 0;
+  // What the file that save_model() wrote holds.
+  virtual Model read_model(const std::string& path) = 0;
 
   // All that resuming needs beside the weights: optimiser, random engine, statistics. The bytes
   // stay valid until the next call of anything here.

@@ -95,6 +95,10 @@ class TorchLearner final : public Learner {
   std::vector<float> statistics() override { return replica_.model().statistics(); }
   void set_statistics(const std::vector<float>& s) override { replica_.model().set_statistics(s); }
   void save_model(const std::string& path) override { replica_.network().save(path); }
+  Model read_model(const std::string& path) override {
+    Network::Saved saved = replica_.network().read_saved(path);
+    return {std::move(saved.parameters), std::move(saved.buffers)};
+  }
 
   std::vector<Blob> state() override {
     random_state_ = replica_.random().state();

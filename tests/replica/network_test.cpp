@@ -56,6 +56,7 @@ TEST(Network, SavesFlatParametersByName) {
   for (const auto& item : loaded->named_parameters())
     EXPECT_TRUE(same_bits(item.value(), *net->named_parameters().find(item.key()))) << item.key();
   EXPECT_TRUE(same_bits(loaded->norm->running_var, net->norm->running_var));
+  expect_read_back(flat, path);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Small networks for the tests of replica/, and the memory to flatten them into.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstring>
 
 #include "core/zero_pages.h"
@@ -58,6 +60,15 @@ struct Flat {
 inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   const torch::Tensor x = a.contiguous(), y = b.contiguous();
   return x.sizes() == y.sizes() && std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
+}
+
+// The file that the network wrote holds its parameters and buffers, bit by bit.
+inline void expect_read_back(const Flat& flat, const std::string& path) {
+  const Network::Saved saved = flat.network->read_saved(path);
+  const auto weights = flat.weights.floats();
+  EXPECT_EQ(saved.parameters, std::vector<float>(weights.begin(), weights.end()));
+  EXPECT_EQ(saved.buffers, flat.model.statistics());
+  EXPECT_FALSE(saved.buffers.empty());
 }
 
 }  // namespace lockstep

@@ -121,6 +121,7 @@ TEST_F(ScriptNetworkTest, SavesTheTrainedCopyAndLeavesTheGivenFileAlone) {
   flat.network->save(trained_);
   EXPECT_EQ(contents(given_), before);
   EXPECT_LT(std::filesystem::file_size(trained_), 2 * before.size()) << "each parameter alone";
+  expect_read_back(flat, trained_);
   flat.network->train(false);
   torch::jit::Module loaded = torch::jit::load(trained_);
   loaded.eval();

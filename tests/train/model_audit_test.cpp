@@ -16,6 +16,7 @@ using Floats = std::vector<float>;
 class ToyLearner final : public Learner, private Replica {
  public:
   bool keeps_weights = false, keeps_statistics = false;
+  bool spoils_weights = false, spoils_statistics = false;  // in the file alone
 
   Replica& replica() override { return *this; }
   double compute(std::uint64_t) override { return 0; }
@@ -29,7 +30,13 @@ class ToyLearner final : public Learner, private Replica {
   void set_statistics(const Floats& statistics) override {
     if (!keeps_statistics) statistics_ = statistics;
   }
-  void save_model(const std::string&) override { restore_if_it_keeps(); }
+  void save_model(const std::string&) override {
+    restore_if_it_keeps();
+    written_ = {weights_, statistics_};
+    if (spoils_weights) written_.weights.back() = 7;
+    if (spoils_statistics) written_.statistics.pop_back();
+  }
+  Model read_model(const std::string&) override { return written_; }
   std::vector<Blob> state() override { return {}; }
   void restore(const Checkpoint&, int) override {}
 
@@ -45,6 +52,7 @@ class ToyLearner final : public Learner, private Replica {
   }
 
   Floats weights_ = Floats(100, 1), statistics_ = {1, 2, 3};
+  Model written_;
 };
 
 void expect_found(const std::function<void()>& act, const std::string& what) {
@@ -63,6 +71,17 @@ TEST(ModelAudit, FindsAModelThatIsNotTheOneThatIsSaved) {
   expect_found([&] { save_model(learner, kModel, "somewhere", true); },
                "the weights that were saved are not the model's");
   EXPECT_NO_THROW(save_model(learner, kModel, "somewhere", false));
+}
+
+TEST(ModelAudit, FindsAFileThatDoesNotHoldTheModel) {
+  ToyLearner learner;
+  learner.spoils_statistics = true;
+  expect_found([&] { save_model(learner, kModel, "a.pt", true); },
+               "the statistics of batch norm that were read back from a.pt are not the model's");
+  learner.spoils_weights = true;
+  expect_found([&] { save_model(learner, kModel, "a.pt", true); },
+               "the weights that were read back from a.pt are not the model's");
+  EXPECT_NO_THROW(save_model(learner, kModel, "a.pt", false));
 }
 
 TEST(ModelAudit, FindsAModelThatIsNotTheOneThatIsScored) {
