@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "lockstep checkpoint";
 constexpr int kSchema = 1;
 constexpr const char* kManifest = "manifest.json";
-constexpr const char* kPartial = ".partial";
+constexpr const char *kPartial = ".partial", *kLeft = ".left";
 
 std::string file_of(int rank, const std::string& name) {
   return fmt::format("rank-{}.{}", rank, name);
@@ -53,16 +53,30 @@ std::map<std::uint64_t, fs::path> checkpoints_in(const fs::path& folder) {
 
 fs::path folder_of_all(const fs::path& run) { return run / "checkpoints"; }
 
+// Renames those with a larger N than `newest` has, which need not be there yet: see
+// SavedCheckpoint.
+std::vector<std::string> set_aside_later(const fs::path& newest) {
+  std::vector<std::string> names;
+  const auto latest = step_in(newest.filename());
+  const auto all = checkpoints_in(newest.parent_path());
+  for (auto later = latest ? all.upper_bound(*latest) : all.end(); later != all.end(); ++later) {
+    const std::string name = later->second.string() + kLeft;
+    std::string free = name;
+    for (int n = 2; fs::exists(free); ++n) free = fmt::format("{}-{}", name, n);
+    fs::rename(later->second, free);
+    names.push_back(free);
+  }
+  return names;
+}
+
 // What a crash left half-written goes, and all but the newest so many up to `newest`.
 void remove_old(const fs::path& newest, std::uint64_t keep) {
   for (const auto& entry : fs::directory_iterator(newest.parent_path())) {
     const std::string name = entry.path().filename();
     if (name.starts_with("step-") && name.ends_with(kPartial)) fs::remove_all(entry.path());
   }
-  const auto latest = step_in(newest.filename());
-  if (keep == 0 || !latest) return;
+  if (keep == 0) return;
   auto all = checkpoints_in(newest.parent_path());
-  all.erase(all.upper_bound(*latest), all.end());  // left by a run that went further
   while (all.size() > keep) {
     // First its name, so that half of it is never taken for a checkpoint.
     const std::string partial = all.begin()->second.string() + kPartial;
@@ -82,19 +96,20 @@ std::string failure_of(const std::function<void()>& write) try {
 
 }  // namespace
 
-std::string save_checkpoint(Transport& peers, const std::string& first_folder,
-                            const nlohmann::ordered_json& about, const std::vector<Blob>& mine,
-                            std::uint64_t keep) {
+SavedCheckpoint save_checkpoint(Transport& peers, const std::string& first_folder,
+                                const nlohmann::ordered_json& about, const std::vector<Blob>& mine,
+                                std::uint64_t keep) {
   const bool leads = peers.rank() == 0;
   const std::string folder = text_of_first(peers, first_folder), partial = folder + kPartial;
   std::string failure;
+  std::vector<std::string> set_aside;
   if (leads)
     failure = failure_of([&] {
       fs::remove_all(partial);
       fs::create_directories(partial);
     });
   failure = text_of_first(peers, failure);
-  if (!failure.empty()) return failure;
+  if (!failure.empty()) return {failure, {}};
   auto files = nlohmann::ordered_json::object();
   failure = failure_of([&] {
     for (const Blob& blob : mine) {
@@ -114,13 +129,15 @@ std::string save_checkpoint(Transport& peers, const std::string& first_folder,
             {"kind", kKind}, {"schema_version", kSchema}, {"about", about}, {"files", files}};
         write_whole(partial + "/" + kManifest,
                     manifest.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        // Before there is a newer one that they would hide.
+        set_aside = set_aside_later(folder);
         move_into_place(partial, folder);
         remove_old(folder, keep);
       });
     std::error_code ignored;
     if (!failure.empty()) fs::remove_all(partial, ignored);
   }
-  return text_of_first(peers, failure);
+  return {text_of_first(peers, failure), set_aside};
 }
 
 Checkpoint::Checkpoint(const std::string& path) {

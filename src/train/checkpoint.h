@@ -20,13 +20,20 @@ struct Blob {
   ConstBytes bytes;
 };
 
+// What came of a checkpoint.
+struct SavedCheckpoint {
+  std::string failure;  // on all ranks: the first reason why it can't be written; or empty
+  // On rank 0: what those are called now that lay beside it with a larger N. They are of a course
+  // that the run has left, by going back to an earlier one, and are not taken for the newest.
+  std::vector<std::string> set_aside;
+};
 // Collective over all ranks. `folder`, called step-N, `about` (what the checkpoint is of, with
 // `step`) and `keep` are rank 0's. Replaces a checkpoint of that name. Of those beside it with a
-// smaller N, the newest keep - 1 stay; 0: all. Returns "" or, on all ranks, the first reason why it
-// can't be written: then nothing is left of it, and those that were there still are.
-std::string save_checkpoint(Transport&, const std::string& folder,
-                            const nlohmann::ordered_json& about, const std::vector<Blob>& mine,
-                            std::uint64_t keep = 0);
+// smaller N, the newest keep - 1 stay; 0: all. If it can't be written nothing is left of it, and
+// those that were there still are.
+SavedCheckpoint save_checkpoint(Transport&, const std::string& folder,
+                                const nlohmann::ordered_json& about, const std::vector<Blob>& mine,
+                                std::uint64_t keep = 0);
 
 // The newest checkpoint of a run's folder, not looked into; empty if it has none.
 std::string newest_checkpoint(const std::string& run);

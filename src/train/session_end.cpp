@@ -22,13 +22,18 @@ void Session::save(std::uint64_t taken) {
                                         {"data_sha256", experiment.data_sha256},
                                         {"model_sha256", experiment.model_sha256},
                                         {"config", to_json(config_)}};
-  const std::string failure =
+  const SavedCheckpoint saved =
       save_checkpoint(rank_.peers, options_.folder->checkpoint(taken), about, blobs, config_.keep);
   // A full disk is no reason to lose what is being trained: an older checkpoint is still there.
-  if (!failure.empty() && watcher())
+  if (!saved.failure.empty() && watcher())
     watcher()->notice(
         fmt::format("the checkpoint after step {} was not kept, the run goes on without it: {}",
-                    taken, failure));
+                    taken, saved.failure));
+  if (!saved.set_aside.empty() && watcher())
+    watcher()->notice(
+        fmt::format("this run went back to an earlier checkpoint, so later ones of the course that "
+                    "it left are set aside: {}; remove them, or go on from one by --resume",
+                    fmt::join(saved.set_aside, ", ")));
 }
 
 std::uint64_t Session::restore() {

@@ -27,15 +27,17 @@ class Checkpoints : public ::testing::Test {
     run_loopback(2, [&](Rank& rank) {
       const std::vector<float> numbers(100, static_cast<float>(rank.rank() + step));
       const std::string where = rank.rank() == 0 ? folder(step) : "elsewhere";
-      EXPECT_EQ(save_checkpoint(rank.peers, where, {{"step", step}},
-                                {{"weights", {numbers.data(), 400}}}, keep),
-                "");
+      const SavedCheckpoint saved = save_checkpoint(rank.peers, where, {{"step", step}},
+                                                    {{"weights", {numbers.data(), 400}}}, keep);
+      EXPECT_EQ(saved.failure, "");
+      if (rank.rank() == 0) set_aside_ = saved.set_aside;
     });
   }
   std::string folder(int step) const {
     return (run_ / "checkpoints" / ("step-" + std::to_string(step))).string();
   }
 
+  std::vector<std::string> set_aside_;  // by the last save()
   const testing::Folder temporary_;
   const fs::path run_ = temporary_ / "run";
 };
@@ -95,8 +97,21 @@ TEST_F(Checkpoints, TheNewestSoManyAreKept) {
   for (const auto& entry : fs::directory_iterator(run_ / "checkpoints"))
     left.insert(entry.path().filename());
   EXPECT_EQ(left, (std::set<std::string>{"step-9", "step-10"}));
-  save(5, 2);  // by a run that went back to step 4
-  EXPECT_TRUE(fs::exists(folder(5)) && fs::exists(folder(9)) && fs::exists(folder(10)));
+}
+
+// Else the next to resume the run would take the old course for the newest.
+TEST_F(Checkpoints, ThoseOfACourseThatWasLeftAreSetAside) {
+  for (const int step : {4, 9, 10}) save(step, 3);
+  EXPECT_TRUE(set_aside_.empty());
+  save(5, 3);  // by a run that went back to step 4
+  EXPECT_EQ(set_aside_, (std::vector{folder(9) + ".left", folder(10) + ".left"}));
+  EXPECT_EQ(Checkpoint(run_.string()).folder(), folder(5));
+  EXPECT_EQ(newest_checkpoint(run_.string()), folder(5));
+  EXPECT_EQ(Checkpoint(folder(9) + ".left").step(), 9u) << "nothing is lost";
+  save(9, 3);
+  save(4, 3);  // back again
+  EXPECT_EQ(set_aside_, (std::vector{folder(5) + ".left", folder(9) + ".left-2"}));
+  EXPECT_EQ(Checkpoint(run_.string()).folder(), folder(4));
 }
 
 TEST_F(Checkpoints, OneThatIsReplacedIsThereAtEveryMoment) {
@@ -117,11 +132,11 @@ TEST_F(Checkpoints, WhatCantBeWrittenIsToldToAllAndLeavesTheOldOnes) {
   std::ofstream(run_ / "file") << "not a folder";
   run_loopback(2, [&](Rank& rank) {
     const std::string where = (run_ / "file" / "step-4").string();
-    EXPECT_THAT(save_checkpoint(rank.peers, where, {{"step", 4}}, {}),
+    EXPECT_THAT(save_checkpoint(rank.peers, where, {{"step", 4}}, {}).failure,
                 HasSubstr("Not a directory"));
     // Of rank 1 alone: a name that no file system takes.
     const std::string name = rank.rank() == 1 ? std::string(300, 'x') : "x";
-    EXPECT_THAT(save_checkpoint(rank.peers, folder(4), {{"step", 4}}, {{name, {"", 0}}}),
+    EXPECT_THAT(save_checkpoint(rank.peers, folder(4), {{"step", 4}}, {{name, {"", 0}}}).failure,
                 HasSubstr("File name too long"));
   });
   EXPECT_FALSE(fs::exists(folder(4)) || fs::exists(folder(4) + ".partial"));
