@@ -94,7 +94,8 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
       {"elapsed_s", saved.elapsed_s},
       {"waited", to_json(saved.waited)},
       {"contributions",
-       {saved.contributions.staleness, saved.contributions.weight, saved.contributions.count}}}
+       {saved.contributions.staleness, saved.contributions.weight, saved.contributions.count}},
+      {"asks_at", saved.asks_at}}
       .dump();
 }
 
@@ -120,7 +121,8 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
           json.at("elapsed_s"),
           waited_for_from(json.at("waited")),
           {json.at("contributions").at(0), json.at("contributions").at(1),
-           json.at("contributions").at(2)}};
+           json.at("contributions").at(2)},
+          json.value("asks_at", std::uint64_t{0})};
 } catch (const nlohmann::json::exception& e) {
   throw UsageError(fmt::format("the checkpoint's progress can't be read: {}", e.what()));
 }

@@ -46,6 +46,7 @@ class ProgressLog {
     double elapsed_s = 0;      // since the run's start
     WaitedFor waited;
     Contributions contributions;
+    std::uint64_t asks_at = 0;  // see RunEnd
   };
   std::string text(const StepClock&, const Saved&) const;
   Saved restore(const std::string& text, StepClock&);

@@ -37,6 +37,9 @@ class RunEnd {
   void took(std::uint64_t own_samples);
   // Apart. Collective over the workers, who have met and are about to go on.
   void met(Transport& workers, std::uint64_t own_samples);
+  // For resuming: the step before which ranks that go together ask next.
+  std::uint64_t asks_at() const { return asks_at_; }
+  void restore(std::uint64_t asks_at) { asks_at_ = asks_at; }
 
  private:
   bool counts() const { return apart_ && experiment_.config.samples > 0; }

@@ -10,9 +10,9 @@ namespace lockstep {
 void Session::save(std::uint64_t taken) {
   recorder_.settle(present());
   std::vector<Blob> blobs = learner_->state();
-  const std::string progress =
-      log_.text(clock_, {luck_.state(), strategy_->state(), moved_.exchanged(), moved_.other(),
-                         recorder_.elapsed_s(), recorder_.waited_for(), contributions()});
+  const std::string progress = log_.text(
+      clock_, {luck_.state(), strategy_->state(), moved_.exchanged(), moved_.other(),
+               recorder_.elapsed_s(), recorder_.waited_for(), contributions(), end_.asks_at()});
   blobs.push_back({"weights", learner_->replica().weights().bytes()});
   for (const Kept& kept : strategy_->memories())
     blobs.push_back({"strategy-" + kept.name, kept.values.bytes()});
@@ -46,6 +46,9 @@ std::uint64_t Session::restore() {
   learner_->restore(checkpoint, r);
   before_ = log_.restore(checkpoint.read(r, "progress"), clock_);
   luck_.restore(before_.luck);
+  // Where the end is another one now it is asked for at once.
+  if (config_from(checkpoint.about().at("config")).seconds == config_.seconds)
+    end_.restore(before_.asks_at);
   strategy_->restore(before_.strategy);
   moved_.restore(before_.exchanged, before_.other);
   return checkpoint.step();

@@ -143,8 +143,9 @@ TEST_P(EndedAndResumed, EndsAsItWouldHave) {
         const TrainResult result = train_in("simulated", config, options).result;
         std::string text = fmt::format("{} {}", result.model_sha256, result.samples);
         for (const auto& rank : result.ranks) text += " " + rank["steps"].dump();
-        // A resumed run asks once more whether it is over, which takes it some microseconds.
-        return text + fmt::format(" {:.0f}", result.steady->samples_per_second / 10);
+        // To six digits. The others agree to twelve, but all-reduce differs by 6 ns in 0.4 s:
+        // neither how ranks leave the start nor SimGrid's precision changes that.
+        return text + fmt::format(" {:.6g}", result.steady->samples_per_second);
       });
     };
     const std::string whole = ended();
