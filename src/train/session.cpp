@@ -146,18 +146,33 @@ double Session::take(const Step& step, std::uint64_t taken,
   strategy_->update(replica_, step);
   clock_.waited(strategy_->waited_s() - waited_s);
   clock_.hidden(strategy_->hidden_s() - hidden_s);
-  // Who has no samples waits for as long as a step takes, or an open end would never come.
-  if (samples == 0 && apart_ && experiment.simulation && experiment.has_open_end()) {
-    rank_.clock.charge(experiment.simulation->compute.step_s);
-    clock_.waited(experiment.simulation->compute.step_s);
-  }
+  if (samples == 0 && apart_ && experiment.has_open_end()) sit_out();
   clock_.end();
+  if (samples > 0) own_step_s_ = clock_.last_s();
   log_.stepped(step, samples, clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());
   recorder_.stepped(taken);
   if (apart_) end_.took(log_.own_samples());
   if (watcher()) watcher()->step(log_.progress(experiment.has_open_end() ? 0 : experiment.steps));
   return loss;
+}
+
+void Session::sit_out() {
+  const double start = rank_.clock.now();
+  if (experiment.simulation) {
+    rank_.clock.charge(experiment.simulation->compute.step_s);
+  } else {
+    constexpr double kUnknownStepSeconds = 0.01;  // of one that never had samples
+    const double until = start + (own_step_s_ > 0 ? own_step_s_ : kUnknownStepSeconds);
+    const Request nothing = rank_.peers.bell();  // which nobody rings on this lane
+    try {
+      rank_.peers.wait(nothing, {until});
+    } catch (const TransportError& e) {
+      if (e.kind() != TransportError::Kind::deadline) throw;
+    }
+    rank_.peers.cancel(nothing);
+  }
+  clock_.waited(rank_.clock.now() - start);
 }
 
 void Session::serve(std::uint64_t first, std::uint64_t end) {

@@ -111,6 +111,9 @@ class Session {
   // stays valid until the next call.
   Step step_at(std::uint64_t number);
   double take(const Step&, std::uint64_t taken, const std::function<double()>& compute);
+  // Who has no samples waits for as long as a step takes: so an open end comes for it too, and
+  // meanwhile it is in nobody's way.
+  void sit_out();
   // Those ranks, as present() has them.
   std::unique_ptr<Group> group_of(std::vector<int> ranks);
   std::uint64_t restore();
@@ -146,6 +149,7 @@ class Session {
   std::vector<std::size_t> samples_;  // of the step last asked for, by worker
   Rng luck_;                          // of simulated compute times
   std::uint64_t of_tasks_ = 0;        // steps of this rank
+  double own_step_s_ = 0;             // its last one with samples
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;

@@ -50,7 +50,9 @@ class StepClock {
   // see it from each other's stamps.
   void waited(double seconds) { now_.wait_s += seconds; }
   void hidden(double seconds) { spent_.hidden_s += seconds; }
-  double last_optimiser_s() const { return now_.optimiser_s; }  // of the step that ended last
+  // Of the step that ended last.
+  double last_s() const { return now_.end - now_.start; }
+  double last_optimiser_s() const { return now_.optimiser_s; }
   // A time of this rank's clock on rank 0's.
   double at_first(double time_s) const { return time_s - ahead_s_; }
 

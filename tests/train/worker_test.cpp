@@ -199,6 +199,21 @@ TEST(Worker, AnOpenEndComesForAWorkerWithoutSamplesToo) {
   EXPECT_EQ(result.ranks[1]["samples"], 0u);
 }
 
+// It waits for as long as a step takes, instead of taking steps in no time.
+TEST(Worker, AWorkerWithoutSamplesSitsOutAnOpenEnd) {
+  TrainConfig config = small_config();
+  config.data = "digits:samples=1,test_samples=10";
+  config.split = "contiguous";
+  config.strategy = "asp";
+  config.epochs = 0;
+  config.seconds = 0.3;
+  for (const std::string world : {"loopback", "shm"}) {
+    const TrainResult result = train_in(world, config).result;
+    EXPECT_EQ(result.ranks[1]["samples"], 0u) << world;
+    EXPECT_LE(result.ranks[1]["steps"], 31u) << world << ": of at least 10 ms each";
+  }
+}
+
 TEST(Worker, StepWiseSendsHalfOfRing) {
   TrainConfig config = small_config();
   config.workers = 4;
