@@ -188,6 +188,18 @@ Plan::Position Plan::position(std::uint64_t number) {
   return {epoch, number - before_[epoch]};
 }
 
+std::vector<int> Plan::idle() const {
+  std::vector<int> idle;
+  const std::size_t largest = std::min(global_batch_, all_.labels.size());
+  for (int w = 0; w < workers(); ++w) {
+    const bool is_common = options_->cut == Cut::common;
+    const std::size_t most =
+        is_common ? chunk(largest, workers(), w).count : first_->shares[w].size;
+    if (most == 0 && (is_common || !options_->reshard)) idle.push_back(w);
+  }
+  return idle;
+}
+
 std::vector<std::string> Plan::notices() const {
   std::vector<std::string> notices;
   std::size_t smaller = 0, empty = 0, others = 0, steps = 0;

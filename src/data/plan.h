@@ -68,6 +68,10 @@ class Plan {
   Position position(std::uint64_t number);
   std::uint64_t steps_before(int epoch);  // in all epochs before it
 
+  // Workers that have no samples in any epoch. Where each epoch has a split of its own every worker
+  // may have some.
+  std::vector<int> idle() const;
+
   // What the user should know, a sentence each: shards smaller than their batch, empty ones,
   // batches that can't be balanced.
   std::vector<std::string> notices() const;

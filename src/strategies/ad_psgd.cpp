@@ -10,9 +10,11 @@
 //
 // N elements go each way in an exchange, one an iteration of an active worker, with a note ahead of
 // them that says whose they are. Momentum stays each worker's own. Who is gone is not chosen again,
-// and not waited for. In a step without samples a worker neither steps nor chooses, and is not
-// chosen by one in that step; if it has had none from the start, its weights, which are the initial
-// ones, are no part of the model.
+// and not waited for. In a step without samples a worker neither steps nor chooses. Others may
+// choose it all the same, for nobody knows in which step it is; they leave out who has no samples
+// in the whole run. The weights of a worker that has had neither samples nor an exchange are the
+// initial ones, and no part of the model. An exchange that is due and finds nobody to choose is
+// counted.
 #include <algorithm>
 #include <sstream>
 
@@ -53,7 +55,7 @@ class AdPsgd final : public Strategy {
     takes_part_ |= has_samples;
     if (!has_samples) return go_on_with_x(replica);
     take_step(replica, step);
-    if (is_active()) start_exchange(step);
+    if (is_active()) start_exchange();
   }
 
   void rest(Replica& replica) override {
@@ -74,18 +76,19 @@ class AdPsgd final : public Strategy {
   double mass() const override { return takes_part_ ? 1 : 0; }
   double waited_s() const override { return waited_s_; }
   double hidden_s() const override { return exchanging_s_ - waited_s_; }
+  Sends sends() const override { return sends_; }
 
   std::vector<Kept> memories() override {
     if (!exchange_) return {};
     return {{"x", exchange_->x(), true}};
   }
   std::string state() const override {
-    return fmt::format("{:d} {}", takes_part_, random_.state());
+    return fmt::format("{:d} {} {}", takes_part_, sends_.withheld, random_.state());
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     std::string random;
-    if (!(in >> takes_part_ >> std::ws) || !std::getline(in, random))
+    if (!(in >> takes_part_ >> sends_.withheld >> std::ws) || !std::getline(in, random))
       throw UsageError("the saved state of ad-psgd is damaged");
     random_.restore(random);
   }
@@ -129,11 +132,13 @@ class AdPsgd final : public Strategy {
     exchanging_s_ = exchange_->exchanging_s();
   }
 
-  void start_exchange(const Step& step) {
-    std::vector<int> living = living_passives();
-    std::erase_if(living, [&](int w) { return step.samples[w] == 0; });
-    if (living.empty()) return;
-    const int passive = living[random_.below(living.size())];
+  void start_exchange() {
+    const std::vector<int> passives = passives_that_train();
+    if (passives.empty()) {
+      ++sends_.withheld;
+      return;
+    }
+    const int passive = passives[random_.below(passives.size())];
     job_ = post(
         [passive](AdPsgdExchange& exchange, Transport& lane) { exchange.meet(lane, passive); });
   }
@@ -151,20 +156,23 @@ class AdPsgd final : public Strategy {
         [exchange = exchange_, job](Transport& lane) { job(*exchange, lane); });
   }
 
-  std::vector<int> living_passives() {
+  // Those that live, and have samples at all.
+  std::vector<int> passives_that_train() {
     const std::vector<int> dead = crew_.rank.peers.dead_peers();
     const std::lock_guard hold(crew_.rank.lock);
-    std::vector<int> living = workers(1);
-    std::erase_if(living, [&](int w) {
-      return exchange_->is_gone(w) || std::ranges::find(dead, w) != dead.end();
+    std::vector<int> passives = workers(1);
+    std::erase_if(passives, [&](int w) {
+      return exchange_->is_gone(w) || std::ranges::binary_search(crew_.idle, w) ||
+             std::ranges::find(dead, w) != dead.end();
     });
-    return living;
+    return passives;
   }
 
   Rng random_;
   bool takes_part_ = true;  // its weights count in the model
   std::shared_ptr<AdPsgdExchange> exchange_;
   std::uint64_t job_ = 0;  // the one that runs; 0: none
+  Sends sends_;
   double waited_s_ = 0, exchanging_s_ = 0;
 };
 

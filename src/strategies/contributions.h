@@ -30,7 +30,8 @@ struct Contributions {
   }
 };
 
-// Messages that a worker's rule called for, and that did not leave as messages of their own.
+// Messages, or exchanges, that a worker's rule called for, and that did not leave as messages of
+// their own.
 struct Sends {
   std::uint64_t merged = 0;    // went with one that had not left yet
   std::uint64_t withheld = 0;  // there was nobody to send them to

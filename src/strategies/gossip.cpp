@@ -14,9 +14,11 @@
 // merged with the last of them; that is counted, and so is a send that finds nobody who still
 // trains. What a worker that is gone had, and what was on its way to it, is lost, mass and all.
 //
-// In a step without samples a worker neither steps nor sends, and others do not choose it in a step
-// in which it would have none. One that has had none from the start has no mass: its weights, which
-// are the initial ones, are part of no mean.
+// In a step without samples a worker neither steps nor sends. Others may choose it all the same,
+// for nobody knows in which step it is; they leave out who has no samples in the whole run. A
+// worker brings its first mass with its first samples: until then its weights, which are the
+// initial ones, are part of no mean.
+#include <algorithm>
 #include <memory>
 #include <sstream>
 
@@ -59,11 +61,11 @@ class Gossip final : public Strategy {
     if (mail_->failed()) crew_.rank.background.wait(job_);
     step_ = step.number;
     if (own_steps(step) > 0) {
-      if (mass_ == 0) start_with(first_mass());
+      take_part(true);
       replica.apply_gradients(step.number);
-      if (random_.uniform() < p_) send_half(replica.weights(), step);
+      if (random_.uniform() < p_) send_half(replica.weights());
     } else if (step.number == 0) {
-      start_with(0);
+      take_part(false);
     }
     empty_inbox(replica.weights());
     book_.has_mass(mass());
@@ -86,12 +88,13 @@ class Gossip final : public Strategy {
   std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
   std::string state() const override {
-    return fmt::format("{} {} {} {}", mass_, sends_.merged, sends_.withheld, random_.state());
+    return fmt::format("{} {:d} {} {} {}", mass_, takes_part_, sends_.merged, sends_.withheld,
+                       random_.state());
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     std::string random;
-    if (!(in >> mass_ >> sends_.merged >> sends_.withheld >> std::ws) ||
+    if (!(in >> mass_ >> takes_part_ >> sends_.merged >> sends_.withheld >> std::ws) ||
         !std::getline(in, random) || mass_ > kWhole)
       throw UsageError("the saved state of gossip is damaged");
     random_.restore(random);
@@ -99,10 +102,13 @@ class Gossip final : public Strategy {
 
  private:
   std::uint64_t first_mass() const { return chunk(kWhole, crew_.workers, crew_.rank.rank()).count; }
-  // It takes part from now on, with that mass, or not yet.
-  void start_with(std::uint64_t first) {
-    book_.mass_came(part_of_all(first) - mass(), crew_.rank.rank());
-    mass_ = first;
+  // From now on, or not yet: its first mass comes and goes with that.
+  void take_part(bool does) {
+    if (does == takes_part_) return;
+    takes_part_ = does;
+    const double had = mass();
+    mass_ = does ? mass_ + first_mass() : mass_ - first_mass();
+    book_.mass_came(mass() - had, crew_.rank.rank());
   }
 
   static double part_of_all(std::uint64_t mass) {
@@ -132,10 +138,10 @@ class Gossip final : public Strategy {
     }
   }
 
-  // Nothing is sent where nobody else trains in such a step, or where half is nothing.
-  void send_half(Values x, const Step& step) {
+  // Nothing is sent where nobody else trains, or where half is nothing.
+  void send_half(Values x) {
     std::vector<int> others = mail_->others();
-    std::erase_if(others, [&](int w) { return step.samples[w] == 0; });
+    std::erase_if(others, [&](int w) { return std::ranges::binary_search(crew_.idle, w); });
     const std::uint64_t half = mass_ / 2;
     if (others.empty() || half == 0) {
       ++sends_.withheld;
@@ -151,6 +157,7 @@ class Gossip final : public Strategy {
 
   const double p_;
   std::uint64_t mass_;
+  bool takes_part_ = true;  // its first mass is in
   Rng random_;
   std::uint64_t step_ = 0;
   std::shared_ptr<GossipMail> mail_;

@@ -30,6 +30,8 @@ struct Crew {
   bool colocated = false;  // server k is worker k, and there are no further ranks
   // Not `auto`: whoever makes the crew asks choose(), and records the answer.
   const AllReduceRow& collective;
+  // Workers that have no samples in any step of the run, in rising order.
+  std::vector<int> idle = {};
 
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }

@@ -275,5 +275,17 @@ TEST(Plan, TellsOfWorkersWithoutSamples) {
               ElementsAre(HasSubstr("1 of 3 workers have no samples")));
 }
 
+TEST(Plan, KnowsWhoHasNoSamplesInAnyEpoch) {
+  const std::vector<int> labels{0, 1};
+  const auto idle = [&](const std::string& split, bool reshard, Cut cut) {
+    return Plan({labels, 2}, {Split(split), {1, 1, 1}, reshard, false, cut}, 1).idle();
+  };
+  EXPECT_THAT(idle("contiguous", false, Cut::own), ElementsAre(2));
+  EXPECT_THAT(idle("contiguous", false, Cut::by_share), ElementsAre(2));
+  EXPECT_THAT(idle("random", false, Cut::common), ElementsAre(2));
+  EXPECT_THAT(idle("random", true, Cut::common), ElementsAre(2));
+  EXPECT_THAT(idle("random", true, Cut::own), IsEmpty());  // it may have some in the next
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -130,6 +130,27 @@ TEST_P(AdPsgd, AWorkerWithoutSamplesTakesNoPart) {
   }
 }
 
+// The passive one has samples in every other step of its own: the others can't know which.
+TEST_P(AdPsgd, WhoTrainsIsAskedWhateverItsStep) {
+  ApartTraining t = of(3);
+  t.idle = [](int w, std::uint64_t step) { return w == 1 && step % 2 == 1; };
+  t.empty_steps_take_time = false;
+  t.audit = true;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  EXPECT_EQ(outcome[0].contributions.count, static_cast<std::uint64_t>(t.steps));
+  EXPECT_EQ(outcome[2].contributions.count, static_cast<std::uint64_t>(t.steps));
+  for (const ApartRecord& record : outcome) EXPECT_EQ(record.sends.withheld, 0u);
+}
+
+TEST_P(AdPsgd, AnExchangeThatFindsNobodyIsCounted) {
+  ApartTraining t = of(3);
+  t.samples = {4, 0, 4};
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  EXPECT_EQ(outcome[0].sends.withheld, static_cast<std::uint64_t>(t.steps));
+  EXPECT_EQ(outcome[1].sends.withheld, 0u);
+  EXPECT_EQ(outcome[2].sends.withheld, static_cast<std::uint64_t>(t.steps));
+}
+
 TEST_P(AdPsgd, LongVectorsAreAveragedToo) {
   ApartTraining t = of(4);
   t.count = 700'001;

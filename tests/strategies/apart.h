@@ -20,8 +20,9 @@ struct ApartTraining {
   float rate = 0.25, momentum = 0;
   Memory memory = Memory::plain;
   bool audit = false;
-  std::vector<double> step_s;        // of each worker, in virtual time; empty: 0.1 each
-  std::vector<std::size_t> samples;  // of each worker; empty: the same
+  std::vector<double> step_s;         // of each worker, in virtual time; empty: 0.1 each
+  bool empty_steps_take_time = true;  // those without samples, as long as others
+  std::vector<std::size_t> samples;   // of each worker; empty: the same
   std::function<bool(int w, std::uint64_t t)> idle;  // has none in step t; empty: never
   int leaves = -1;  // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
@@ -63,6 +64,17 @@ inline std::vector<std::size_t> samples_in(const ApartTraining& training, std::u
   return samples;
 }
 
+// Workers that have no samples in any step.
+inline std::vector<int> idle_in(const ApartTraining& training) {
+  std::vector<int> idle;
+  for (int w = 0; w < training.workers; ++w) {
+    bool has_none = true;
+    for (int t = 0; has_none && t < training.steps; ++t) has_none = samples_in(training, t)[w] == 0;
+    if (has_none) idle.push_back(w);
+  }
+  return idle;
+}
+
 inline void prove_at_rest(const ApartTraining& training, Transport& peers, Strategy& strategy) {
   std::vector<int> workers(training.workers);
   std::iota(workers.begin(), workers.end(), 0);
@@ -75,7 +87,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Metered metered(outer.peers, ledger);
   MeteredBackground background(outer.background, outer.lock, outer.size());
   Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
-  const Crew crew{rank, training.workers, training.servers, false, all_reduce_named("ring")};
+  const Crew crew{rank,  training.workers,         training.servers,
+                  false, all_reduce_named("ring"), idle_in(training)};
   auto strategy = training.make(crew);
   if (training.audit) strategy = audited_apart(std::move(strategy), crew);
   ToyReplica replica(&metered, training.memory, training.count, training.rate, training.momentum);
@@ -100,7 +113,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
         if (training.servers > 0) rank.background.drain();  // what it pushed has left
         return record;
       }
-      rank.clock.charge(training.step_s.empty() ? 0.1 : training.step_s[me]);
+      if (training.empty_steps_take_time || samples_in(training, t)[me] > 0)
+        rank.clock.charge(training.step_s.empty() ? 0.1 : training.step_s[me]);
       if (training.memory != Memory::hollow) compute_gradient(training, me, t, replica);
       strategy->update(replica, step_at(t));
       record.after.push_back(copy_of(replica.weight_span()));

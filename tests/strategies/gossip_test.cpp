@@ -322,6 +322,36 @@ TEST_F(GossipInSimulation, TheInboxIsEmptiedBeforeTheNextGradientIsTaken) {
   ToyReplica alone(nullptr, Memory::plain, t.count, t.rate);
   for (std::size_t i = 0; i < t.count; ++i) alone.weight_span()[i] = static_cast<float>(i % 7);
   compute_gradient(t, 1, 0, alone);
+// Two epochs of 100 steps, at the same speed, of which the second worker has samples in the first
+// 50: after 10 s it rests, when the other has 100 steps before it.
+TEST_F(GossipInSimulation, WhoTrainsIsSentToWhateverItsStep) {
+  ApartTraining t = of("gossip:p=1", 2);
+  t.steps = 200;
+  t.step_s = {0.1, 0.1};
+  t.idle = [](int w, std::uint64_t step) { return w == 1 && step % 100 >= 50; };
+  t.empty_steps_take_time = false;
+  t.audit = true;
+  ApartOutcome outcome(t.workers);
+  run_simulated_fabric(t.workers, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); },
+                       {});
+  EXPECT_NEAR(static_cast<double>(outcome[0].sends.withheld), 100, 1);
+  EXPECT_EQ(outcome[1].sends.withheld, 0u);
+  EXPECT_EQ(sum_of_masses(outcome), 1);
+  for (const ApartRecord& record : outcome) EXPECT_GT(record.mass, 1e-3);
+}
+
+// It gets what others send before it has its first samples, and brings its own mass then.
+TEST_F(GossipInSimulation, AWorkerMayJoinLate) {
+  ApartTraining t = of("gossip:p=1", 3);
+  t.idle = [](int w, std::uint64_t step) { return w == 2 && step < 10; };
+  t.audit = true;
+  ApartOutcome outcome(t.workers);
+  run_simulated_fabric(t.workers, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); },
+                       {});
+  EXPECT_EQ(sum_of_masses(outcome), 1);
+  EXPECT_NE(outcome[2].after[9], outcome[2].after[0]);
+}
+
   alone.apply_gradients(0);
   // Masses: 1/4 and 1/8 came, and 1/4 is left of its own after it sent a half.
   for (std::size_t i = 0; i < t.count; ++i) {
