@@ -160,18 +160,21 @@ class Audited final : public Strategy {
     for (int r = 1; r < crew_.workers; ++r)
       for (std::size_t p = 0; p < flows.size(); ++p)
         if (inner_->flows(step, r, count)[p].weights != flows[p].weights) return;
+    for (const Flow& flow : flows)
+      check_counts(fmt::format("audit: step {}", step.number), "average of weights", flow);
+    had_.emplace(crew_.workers);
+  }
+  void check_counts(const std::string& where, std::string_view what, const Flow& flow) const {
     const auto sum = [](const std::vector<double>& all) {
       return std::accumulate(all.begin(), all.end(), 0.0);
     };
-    for (const Flow& flow : flows)
-      for (int w = 0; had_ && sum(*had_) > 0 && w < crew_.workers; ++w)
-        if (const double due = sum(flow.weights) * (*had_)[w] / sum(*had_);
-            !(std::abs(flow.weights[w] - due) <= 1e-9))
-          throw AuditError(fmt::format(
-              "audit: step {}: rank {} counts for {} in the average of weights, where {} of {} "
-              "samples since the last one make {}",
-              step.number, w, flow.weights[w], (*had_)[w], sum(*had_), due));
-    had_.emplace(crew_.workers);
+    for (int w = 0; had_ && sum(*had_) > 0 && w < crew_.workers; ++w)
+      if (const double due = sum(flow.weights) * (*had_)[w] / sum(*had_);
+          !(std::abs(flow.weights[w] - due) <= 1e-9))
+        throw AuditError(fmt::format(
+            "{}: rank {} counts for {} in the {}, where {} of {} samples since the last "
+            "average make {}",
+            where, w, flow.weights[w], what, (*had_)[w], sum(*had_), due));
   }
 
   // Collective over the workers.
@@ -193,6 +196,7 @@ class Audited final : public Strategy {
     gather_rows(group, accounts);
     for (int r = 0; r < crew_.workers; ++r) {
       const Flow flow = inner_->flow_of_model(r, model.count());
+      if (inner_->averages_by_samples()) check_counts("audit", "model", flow);
       std::vector<Term> mix{{1, accounts[r].memories}};
       for (int j = 0; j < crew_.workers; ++j) mix.push_back({flow.weights[j], accounts[j].weights});
       compare([&] { return fmt::format("audit: rank {}: ", r); }, "model to score and to save", mix,

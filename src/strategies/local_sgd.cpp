@@ -47,6 +47,11 @@ class LocalSgd final : public Strategy {
   }
 
  private:
+  // In a round; else all have the same.
+  std::vector<double> shares_in_model() const override {
+    return averaged_ ? Strategy::shares_in_model() : shares_of(since_);
+  }
+
   bool averages(const Step& step) const {
     return step.epoch < from_epoch_ || (step.number + 1) % period_ == 0;
   }

@@ -68,6 +68,11 @@ std::uint64_t OuterLoop::bytes_sent(const Step& step, int rank, std::size_t coun
   return ends_round(step) ? average_bytes(crew_, rank, count) : 0;
 }
 
+// In a round; else all have the same.
+std::vector<double> OuterLoop::shares_in_model() const {
+  return ended_ ? Strategy::shares_in_model() : shares_of(since_);
+}
+
 std::vector<Kept> OuterLoop::memories() {
   if (!start_) return {};
   return {{names_.start, start_->values(), true}, {names_.momentum, momentum_->values(), false}};

@@ -44,6 +44,7 @@ class OuterLoop : public Strategy {
   virtual Factors of_momentum(double gamma) const = 0;
 
  private:
+  std::vector<double> shares_in_model() const override;
   bool ends_round(const Step& step) const { return (step.number + 1) % period_ == 0; }
   std::vector<std::size_t> since_start(const Step&) const;
   Flow flow_of(const Factors&, const Step&, std::size_t count) const;

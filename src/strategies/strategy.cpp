@@ -1,6 +1,5 @@
 #include "strategies/strategy.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "transport/group.h"
@@ -10,6 +9,7 @@ namespace lockstep {
 void Strategy::read_model(Replica& replica, Values model) {
   copy(model.bytes(), replica.weights().bytes());
   if (crew_.workers == 1) return;
+  if (const double share = shares_in_model()[crew_.rank.rank()]; share != 1) scale(model, share);
   std::vector<int> workers(crew_.workers);
   std::iota(workers.begin(), workers.end(), 0);
   Group group(crew_.rank.peers, workers);
@@ -20,8 +20,9 @@ void Strategy::read_model(Replica& replica, Values model) {
 }
 
 Flow Strategy::flow_of_model(int, std::size_t count) const {
-  std::vector<double> mean(crew_.ranks());
-  std::fill_n(mean.begin(), crew_.workers, 1.0 / crew_.workers);
+  std::vector<double> mean = shares_in_model();
+  for (double& share : mean) share /= crew_.workers;
+  mean.resize(crew_.ranks());
   return {{0, count}, {}, std::move(mean)};
 }
 

@@ -106,11 +106,12 @@ class Strategy {
 
   // Collective over workers: writes the model that this strategy defines (for evaluation and the
   // saved network) to `model`, memory of its own and as many; the replica stays as it is. Default:
-  // the mean of the workers' weights, by an all-reduce of the copy under Purpose::evaluation.
+  // the mean of the workers' weights by shares_in_model(), by an all-reduce of the copy under
+  // Purpose::evaluation.
   virtual void read_model(Replica&, Values model);
   // What read_model() writes on `rank`, of all `count` parameters: as Flow says of the weights that
-  // a rank ends with, from what all hold now. Default: the workers' mean. Where ranks go apart it
-  // is not asked for: see mass() and fetch_model().
+  // a rank ends with, from what all hold now. Default: the same mean. Where ranks go apart it is
+  // not asked for: see mass() and fetch_model().
   virtual Flow flow_of_model(int rank, std::size_t count) const;
 
   // The flows of `rank` in that step, the one about to be taken or just taken, for `count`
@@ -124,7 +125,7 @@ class Strategy {
     return {};
   }
   // Do all averages of weights, those flows in which all workers end alike, count every worker by
-  // its samples since the last one?
+  // its samples since the last one? Then the model does, too.
   virtual bool averages_by_samples() const { return false; }
   // Bytes that `rank` sends in that step (for `shared`: reads from and writes to peers' memory).
   // Where ranks go apart: 0, what they send depends on when they meet.
@@ -177,6 +178,12 @@ class Strategy {
   }
 
  protected:
+  // What each worker's weights count for in the mean that is the model, over the workers' mean of
+  // these, as it is now. Default: 1 each.
+  virtual std::vector<double> shares_in_model() const {
+    return std::vector<double>(crew_.workers, 1);
+  }
+
   const Crew crew_;
   Contributions contributions_;
   MixAudit proof_;   // off unless audit_exchanges()

@@ -248,6 +248,24 @@ inline Complaints rounds_count_every_sample_once(const Training& training, const
   return {};
 }
 
+// And so does the model that is read where none has ended.
+inline Complaints models_count_every_sample_once(const Training& training, const Outcome& outcome) {
+  const int round = training.claims.round;
+  if (round == 0 || training.steps % round == 0) return {};
+  std::vector<double> had(training.ranks());
+  for (int t = training.steps - training.steps % round; t < training.steps; ++t) {
+    const auto samples = training.samples_at(t);
+    for (int w = 0; w < training.workers; ++w) had[w] += static_cast<double>(samples[w]);
+  }
+  for (int r = 0; r < training.workers; ++r)
+    for (int j = 0; j < training.ranks(); ++j)
+      if (const double counts = outcome[r].of_model[0].weights[j];
+          std::abs(counts - had[j] / sum_of(had)) > 1e-12)
+        return {fmt::format("rank {}: worker {} counts for {} in the model, with {} of {} samples",
+                            r, j, counts, had[j], sum_of(had))};
+  return {};
+}
+
 inline Complaints bytes_are_as_promised(const Training& training, const Outcome& outcome) {
   Complaints wrong;
   for (int r = 0; r < training.ranks(); ++r)
@@ -291,7 +309,8 @@ inline Complaints complaints_about(const Training& training, const Outcome& outc
   Complaints all;
   for (const auto check :
        {flows_are_sound, results_follow_the_flows, exact_equals_one_big_batch, mean_is_preserved,
-        rounds_count_every_sample_once, models_follow_their_flows, bytes_are_as_promised}) {
+        rounds_count_every_sample_once, models_count_every_sample_once, models_follow_their_flows,
+        bytes_are_as_promised}) {
     const Complaints some = check(training, outcome);
     all.insert(all.end(), some.begin(), some.end());
   }

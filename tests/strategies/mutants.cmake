@@ -134,6 +134,8 @@ bug("steps twice" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.num
     [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
 bug("never steps" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]] "")
 bug("scores its own weights" local-sgd local_sgd.cpp "${bytes_of_step}" "${scores_its_own}")
+bug("scores the plain mean" local-sgd local_sgd.cpp
+    [[averaged_ ? Strategy::shares_in_model() : shares_of(since_)]] [[Strategy::shares_in_model()]])
 
 sources(d_psgd.cpp)
 bug("never mixes" d-psgd d_psgd.cpp
@@ -158,6 +160,8 @@ bug("steps twice" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(st
     [[  replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
 bug("never steps" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]] "")
 bug("scores its own weights" "${outer_loops}" outer_loop.h "${bytes_of_step}" "${scores_its_own}")
+bug("scores the plain mean" "${outer_loops}" outer_loop.cpp
+    [[ended_ ? Strategy::shares_in_model() : shares_of(since_)]] [[Strategy::shares_in_model()]])
 
 sources(sma.cpp)
 bug("is never drawn to the centre" sma sma.cpp [[      add_scaled(w, -1, c);]] "")

@@ -59,6 +59,10 @@ TEST_P(Statistics, OfAWorkerWithoutSamplesDoNotCount) {
 INSTANTIATE_TEST_SUITE_P(EveryPace, Statistics,
                          ::testing::Values("all-reduce", "asp", "ad-psgd", "gossip",
                                            "epoch-average"));
+// In the midst of a round, where workers have weights of their own.
+INSTANTIATE_TEST_SUITE_P(InARound, Statistics,
+                         ::testing::Values("local-sgd:period=100", "slow-mo:period=100",
+                                           "diloco:period=100"));
 
 TEST(StatisticsMean, CountsWorkersByTheirWeights) {
   std::vector<std::vector<float>> means(3);
