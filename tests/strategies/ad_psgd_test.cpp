@@ -160,6 +160,19 @@ TEST_P(AdPsgd, LongVectorsAreAveragedToo) {
   for (const ApartRecord& record : outcome) EXPECT_GT(record.contributions.count, 0u);
 }
 
+// Every passive worker by every active one, and nobody else.
+TEST_P(AdPsgd, EverybodyIsChosenByEverybodyOfTheOtherSide) {
+  ApartTraining t = of();
+  t.steps = 200;
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  for (int w = 0; w < t.workers; ++w) {
+    std::vector<double> weight = outcome[w].contributions.weight;
+    weight.resize(t.workers);
+    for (int with = 0; with < t.workers; ++with)
+      EXPECT_EQ(weight[with] > 0, (with - w) % 2 != 0) << w << " with " << with;
+  }
+}
+
 TEST_P(AdPsgd, AnExchangeMovesFourNBytesEachWay) {
   const ApartTraining t = of();
   const ApartOutcome outcome = run_apart(GetParam(), t);

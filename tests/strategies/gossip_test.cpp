@@ -296,6 +296,18 @@ TEST_F(GossipInSimulation, NobodyWaitsForASlowWorker) {
   EXPECT_LE(oldest, 21u);
 }
 
+TEST_F(GossipInSimulation, EverybodyIsChosenByEverybody) {
+  ApartTraining t = of("gossip:p=1");
+  t.steps = 200;
+  const auto outcome = run({t})[0];
+  for (int w = 0; w < t.workers; ++w) {
+    std::vector<double> weight = outcome[w].contributions.weight;
+    weight.resize(t.workers);
+    for (int from = 0; from < t.workers; ++from)
+      EXPECT_EQ(weight[from] > 0, from != w) << from << " to " << w;
+  }
+}
+
 // Who still trains sends to nobody that only waits: else it would give all it has away.
 TEST_F(GossipInSimulation, ALateWorkerKeepsItsMass) {
   ApartTraining t = of("gossip:p=1", 4);
@@ -310,18 +322,6 @@ TEST_F(GossipInSimulation, ALateWorkerKeepsItsMass) {
   EXPECT_NEAR(static_cast<double>(outcome[1].sends.withheld), 40, 1);
 }
 
-// What has come while a gradient was computed is mixed in behind the step, right before the next
-// gradient: two messages of worker 0, sent in 0.1 and 0.2 s, when worker 1 has its first.
-TEST_F(GossipInSimulation, TheInboxIsEmptiedBeforeTheNextGradientIsTaken) {
-  ApartTraining t = of("gossip:p=1", 2);
-  t.steps = 3;
-  t.step_s = {0.1, 0.25};
-  ApartOutcome outcome(t.workers);
-  run_simulated_fabric(t.workers, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); },
-                       {});
-  ToyReplica alone(nullptr, Memory::plain, t.count, t.rate);
-  for (std::size_t i = 0; i < t.count; ++i) alone.weight_span()[i] = static_cast<float>(i % 7);
-  compute_gradient(t, 1, 0, alone);
 // Two epochs of 100 steps, at the same speed, of which the second worker has samples in the first
 // 50: after 10 s it rests, when the other has 100 steps before it.
 TEST_F(GossipInSimulation, WhoTrainsIsSentToWhateverItsStep) {
@@ -352,6 +352,18 @@ TEST_F(GossipInSimulation, AWorkerMayJoinLate) {
   EXPECT_NE(outcome[2].after[9], outcome[2].after[0]);
 }
 
+// What has come while a gradient was computed is mixed in behind the step, right before the next
+// gradient: two messages of worker 0, sent in 0.1 and 0.2 s, when worker 1 has its first.
+TEST_F(GossipInSimulation, TheInboxIsEmptiedBeforeTheNextGradientIsTaken) {
+  ApartTraining t = of("gossip:p=1", 2);
+  t.steps = 3;
+  t.step_s = {0.1, 0.25};
+  ApartOutcome outcome(t.workers);
+  run_simulated_fabric(t.workers, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); },
+                       {});
+  ToyReplica alone(nullptr, Memory::plain, t.count, t.rate);
+  for (std::size_t i = 0; i < t.count; ++i) alone.weight_span()[i] = static_cast<float>(i % 7);
+  compute_gradient(t, 1, 0, alone);
   alone.apply_gradients(0);
   // Masses: 1/4 and 1/8 came, and 1/4 is left of its own after it sent a half.
   for (std::size_t i = 0; i < t.count; ++i) {
