@@ -188,15 +188,26 @@ Plan::Position Plan::position(std::uint64_t number) {
   return {epoch, number - before_[epoch]};
 }
 
+std::vector<std::size_t> Plan::samples_by_worker() const {
+  std::vector<std::size_t> samples;
+  for (int w = 0; w < workers(); ++w) {
+    if (options_->cut != Cut::common) {
+      samples.push_back(first_->shares[w].size);
+      continue;
+    }
+    const std::size_t all = first_->shares[0].size;
+    samples.push_back(all / global_batch_ * chunk(global_batch_, workers(), w).count +
+                      chunk(all % global_batch_, workers(), w).count);
+  }
+  return samples;
+}
+
 std::vector<int> Plan::idle() const {
   std::vector<int> idle;
-  const std::size_t largest = std::min(global_batch_, all_.labels.size());
-  for (int w = 0; w < workers(); ++w) {
-    const bool is_common = options_->cut == Cut::common;
-    const std::size_t most =
-        is_common ? chunk(largest, workers(), w).count : first_->shares[w].size;
-    if (most == 0 && (is_common || !options_->reshard)) idle.push_back(w);
-  }
+  if (options_->reshard && options_->cut != Cut::common) return idle;
+  const std::vector<std::size_t> samples = samples_by_worker();
+  for (int w = 0; w < workers(); ++w)
+    if (samples[w] == 0) idle.push_back(w);
   return idle;
 }
 

@@ -68,6 +68,8 @@ class Plan {
   Position position(std::uint64_t number);
   std::uint64_t steps_before(int epoch);  // in all epochs before it
 
+  // How many samples each worker has in the first epoch.
+  std::vector<std::size_t> samples_by_worker() const;
   // Workers that have no samples in any epoch. Where each epoch has a split of its own every worker
   // may have some.
   std::vector<int> idle() const;

@@ -1,10 +1,12 @@
 #include "train/gather.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "collectives/all_gather.h"
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
+#include "transport/group.h"
 
 namespace lockstep {
 namespace {
@@ -66,6 +68,14 @@ std::string text_of_first(Transport& peers, const std::string& mine) {
   broadcast(peers, kText, Values(text.data(), text.size() / 4, Type::int32));
   text.resize(length);
   return text;
+}
+
+std::string text_of(Transport& peers, int rank, const std::string& mine) {
+  std::vector<int> order(peers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::rotate(order, order.begin() + rank);
+  Group from_it(peers, order);
+  return text_of_first(from_it, mine);
 }
 
 void sum_over_ranks(Transport& peers, std::vector<double>& numbers) {

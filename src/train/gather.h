@@ -13,7 +13,9 @@ namespace lockstep {
 // nothing is to be had are added, and their texts are empty; without it they are an error.
 std::vector<std::string> gather_texts(Transport&, const std::string& mine,
                                       std::set<int>* gone = nullptr);
-// Collective. Rank 0's text, on all ranks.
+// Collective. That rank's text, which is the same for all, on all ranks.
+std::string text_of(Transport&, int rank, const std::string& mine);
+// The same of rank 0.
 std::string text_of_first(Transport&, const std::string& mine);
 // Collective. The sum over all ranks, element by element and the same on all of them, in place.
 void sum_over_ranks(Transport&, std::vector<double>&);

@@ -47,6 +47,7 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       end_(rank_, e, clock_, apart_),
       last_step_(e.steps),
       plan_(e.plan),
+      shares_(e.plan.samples_by_worker()),
       luck_(rank_.random(purpose_of("compute time"))) {
   moved_.add(background_);
   if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
@@ -179,6 +180,10 @@ void Session::sit_out() {
   clock_.waited(rank_.clock.now() - start);
 }
 
+int Session::pacemaker(const std::vector<int>& workers) const {
+  return *std::ranges::max_element(workers, {}, [&](int w) { return shares_[w]; });
+}
+
 void Session::serve(std::uint64_t first, std::uint64_t end) {
   clock_.start();
   clock_.ready();
@@ -199,17 +204,22 @@ bool Session::meets_at_the_end(std::uint64_t taken, std::uint64_t end) {
   if (!experiment.has_open_end()) return end == experiment.steps;
   const auto rows = all_rows(present(), {static_cast<double>(taken)});
   std::uint64_t least = end, most = 0;
+  std::vector<int> at_work;
+  std::vector<std::uint64_t> steps(config_.workers);  // by worker
   for (int r = 0; r < present().size(); ++r) {
-    if (present().job_rank(r) >= config_.workers) continue;
-    least = std::min(least, static_cast<std::uint64_t>(rows[r][0]));
-    most = std::max(most, static_cast<std::uint64_t>(rows[r][0]));
+    const int worker = present().job_rank(r);
+    if (worker >= config_.workers) continue;
+    at_work.push_back(worker);
+    steps[worker] = static_cast<std::uint64_t>(rows[r][0]);
+    least = std::min(least, steps[worker]);
+    most = std::max(most, steps[worker]);
   }
   if (!crew_.works()) recorder_.stepped(most);
   if (least == end) {
     if (crew_.works()) end_.met(workers(), log_.own_samples());
     return false;
   }
-  end_at(static_cast<std::uint64_t>(rows[0][0]));
+  end_at(steps[pacemaker(at_work)]);
   return true;
 }
 

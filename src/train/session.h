@@ -39,7 +39,10 @@ class Session {
   void served(std::uint64_t first, std::uint64_t end);
   // Is the run over before this step? Collective where ranks go together; else of this worker.
   bool is_over(std::uint64_t step) { return end_.is_over(step); }
-  // This many steps were the last: of each worker, or of the first where they ended apart.
+  // Of these workers, which are ranks of the job, the one by whose steps a run is scored whose
+  // ranks go apart: with the most samples in an epoch, the first of several.
+  int pacemaker(const std::vector<int>& workers) const;
+  // This many steps were the last: of each worker, or of the pacemaker where they ended apart.
   void end_at(std::uint64_t step) { last_step_ = step; }
   std::uint64_t last_step() const { return last_step_; }  // kOpenEnd: not known yet
   // Where ranks go apart. Collective over those present(), who meet after `taken` steps where
@@ -146,10 +149,11 @@ class Session {
   RunEnd end_;
   std::uint64_t last_step_, scored_at_ = 0;
   Plan plan_;
-  std::vector<std::size_t> samples_;  // of the step last asked for, by worker
-  Rng luck_;                          // of simulated compute times
-  std::uint64_t of_tasks_ = 0;        // steps of this rank
-  double own_step_s_ = 0;             // its last one with samples
+  const std::vector<std::size_t> shares_;  // samples of an epoch, by worker
+  std::vector<std::size_t> samples_;       // of the step last asked for, by worker
+  Rng luck_;                               // of simulated compute times
+  std::uint64_t of_tasks_ = 0;             // steps of this rank
+  double own_step_s_ = 0;                  // its last one with samples
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;

@@ -14,9 +14,17 @@ constexpr Tag kTold{Purpose::evaluation, 0x10b}, kWeights{Purpose::evaluation, 0
 
 bool Snapshots::sets_pace() const {
   const std::vector<int> dead = session_.rank().peers.dead_peers();
-  int lowest = 0;
-  while (std::ranges::binary_search(dead, lowest)) ++lowest;
-  return lowest == session_.rank().rank();
+  std::vector<int> living;
+  for (int r = 0; r < session_.crew().workers; ++r)
+    if (!std::ranges::binary_search(dead, r)) living.push_back(r);
+  return session_.pacemaker(living) == session_.rank().rank();
+}
+
+int Snapshots::pacemaker() const {
+  const Transport& workers = session_.workers();
+  std::vector<int> ranks;
+  for (int r = 0; r < workers.size(); ++r) ranks.push_back(workers.job_rank(r));
+  return static_cast<int>(std::ranges::find(ranks, session_.pacemaker(ranks)) - ranks.begin());
 }
 
 void Snapshots::stepped(std::uint64_t taken) {
@@ -30,7 +38,8 @@ void Snapshots::stepped(std::uint64_t taken) {
 
 void Snapshots::tell(Told told) {
   Transport& peers = session_.rank().peers;
-  for (int r = session_.rank().rank() + 1; r < session_.crew().workers; ++r) {
+  for (int r = 0; r < session_.crew().workers; ++r) {
+    if (r == session_.rank().rank()) continue;
     try {
       peers.wait(peers.send(r, kTold, bytes_of(told)));
     } catch (const TransportError&) {  // it is gone, and nothing is to be had from it
@@ -112,8 +121,8 @@ void Snapshots::score(const Kept& kept) {
   if (!central && sums[4] > 0) return;
   std::vector<std::vector<double>> times = all_rows(session_.workers(), {kept.training_s});
   const bool ends = kept.steps == session_.last_step();
-  // The last is over when all are; until then the first of them, who sets the pace, has the time.
-  const double training_s = ends ? (*std::ranges::max_element(times))[0] : times[0][0];
+  // The last is over when all are; until then who sets the pace has the time.
+  const double training_s = ends ? (*std::ranges::max_element(times))[0] : times[pacemaker()][0];
   Score score =
       ProgressLog::score_from(sums, kept.steps, session_.ends_epoch(kept.steps), training_s);
   evaluate(session_.workers(), session_.learner(), session_.experiment, mean_of(kept, central),
@@ -126,7 +135,7 @@ void Snapshots::score_kept() {
   take_told();
   nlohmann::json steps = nlohmann::json::array();
   for (const auto& [at, kept] : kept_) steps.push_back(at);
-  const std::string due = text_of_first(session_.workers(), steps.dump());
+  const std::string due = text_of(session_.workers(), pacemaker(), steps.dump());
   // What was kept at the last step, before anybody knew that it was, is scored when all are done.
   const std::uint64_t last = session_.last_step();
   for (const std::uint64_t at : nlohmann::json::parse(due)) {

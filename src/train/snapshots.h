@@ -1,8 +1,9 @@
-// Scores of a run whose workers go apart, without stopping anybody: the lowest living worker sets
-// the pace. Whenever a score is due by its own steps it keeps a copy of its weights (and asks
-// servers for the model, where they have it) and tells the other workers, who keep a copy after
-// their next step. The copies are scored when training is over; until then they take the memory of
-// the weights each.
+// Scores of a run whose workers go apart, without stopping anybody: of the living workers the one
+// with the most samples sets the pace (the lowest of several). An epoch has as many steps as it
+// needs for its own samples, so the epoch of a score is over for it when it has had all of them.
+// Whenever a score is due by its own steps it keeps a copy of its weights (and asks servers for the
+// model, where they have it) and tells the other workers, who keep a copy after their next step.
+// The copies are scored when training is over; until then they take the memory of the weights each.
 #pragma once
 
 #include <map>
@@ -42,7 +43,10 @@ class Snapshots {
     std::uint64_t steps, elsewhere;
   };
 
+  // Among the living, as far as this worker knows.
   bool sets_pace() const;
+  // Among the workers that have met: its place in workers().
+  int pacemaker() const;
   void tell(Told);
   void take_told();
   Kept copied(std::uint64_t steps, bool with_model);

@@ -275,6 +275,17 @@ TEST(Plan, TellsOfWorkersWithoutSamples) {
               ElementsAre(HasSubstr("1 of 3 workers have no samples")));
 }
 
+TEST(Plan, KnowsHowManySamplesEachWorkerHas) {
+  const std::vector<int> labels = labels_of(23, 2);
+  for (const Cut cut : {Cut::own, Cut::by_share, Cut::common}) {
+    Plan plan({labels, 2}, {Split("random"), {3, 2, 2}, false, false, cut}, 1);
+    std::vector<std::size_t> counted(3);
+    for (std::size_t step = 0; step < plan.steps(0); ++step)
+      for (int w = 0; w < 3; ++w) counted[w] += plan.samples(0, step)[w];
+    EXPECT_EQ(plan.samples_by_worker(), counted);
+  }
+}
+
 TEST(Plan, KnowsWhoHasNoSamplesInAnyEpoch) {
   const std::vector<int> labels{0, 1};
   const auto idle = [&](const std::string& split, bool reshard, Cut cut) {

@@ -55,6 +55,23 @@ TEST(ApartScores, AreToldWithTheEpochTheyAreOf) {
   EXPECT_THAT(told.epochs, ::testing::ElementsAre(0, 1, 2));
 }
 
+// The first of six workers has no samples, and the others have 8 to 20 of 40.
+TEST_P(Apart, AWorkerWithoutSamplesDoesNotSetThePaceOfScores) {
+  TrainConfig config = config_of(GetParam(), 6);
+  config.data = "digits:samples=40,test_samples=20";
+  config.split = "dirichlet:alpha=0.01";
+  config.batch = 2;
+  config.cluster = GetParam() == "hogwild" ? "sim:ranks_per_host=6,step=10ms" : "sim:step=10ms";
+  const TrainResult result = train_in("simulated", config).result;
+  EXPECT_EQ(result.ranks[0]["samples"], 0);
+  ASSERT_THAT(result.scores, SizeIs(3));
+  double before_s = 0;
+  for (const Score& score : result.scores) {
+    EXPECT_GE(score.training_s, before_s + 0.04);
+    before_s = score.training_s;
+  }
+}
+
 TEST_P(Apart, EveryExchangeIsProved) {
   TrainConfig config = config_of(GetParam());
   config.audit = GetParam() != "hogwild";  // which has no exchanges

@@ -22,6 +22,15 @@ TEST(Gather, BringsAllToTheFirst) {
   });
 }
 
+TEST(Gather, BringsATextOfAnyRankToAll) {
+  run_loopback(3, [](Rank& rank) {
+    const std::string mine = std::string(3, 'x') + std::to_string(rank.rank());
+    for (int from = 0; from < 3; ++from)
+      EXPECT_EQ(text_of(rank.peers, from, mine), "xxx" + std::to_string(from));
+    EXPECT_EQ(text_of_first(rank.peers, mine), "xxx0");
+  });
+}
+
 TEST(Gather, DoesWithoutThoseThatAreGoneWhereItMay) {
   run_loopback(3, [](Rank& rank) {
     if (rank.rank() == 1) return;
