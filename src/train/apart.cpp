@@ -38,9 +38,7 @@ class Leg {
       session_.take(taken);
       snapshots_.stepped(++taken);
     }
-    if (works) session_.strategy().rest(session_.replica());
-    session_.meet_the_living();
-    if (works) session_.strategy().prove_at_rest(session_.workers());
+    session_.rest();
     return taken;
   }
 

@@ -1,6 +1,7 @@
 #include "train/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/barrier.h"
 #include "collectives/broadcast.h"
@@ -147,10 +148,10 @@ double Session::take(const Step& step, std::uint64_t taken,
         rank_.rank(), static_cast<double>(samples) / full, luck_));
   }
   clock_.ready();
-  const double waited_s = strategy_->waited_s(), hidden_s = strategy_->hidden_s();
+  const double waited_s = strategy_->waited_s();
   strategy_->update(replica_, step);
   clock_.waited(strategy_->waited_s() - waited_s);
-  clock_.hidden(strategy_->hidden_s() - hidden_s);
+  clock_.hidden(newly_hidden_s());
   if (samples == 0 && apart_ && experiment.has_open_end()) sit_out();
   clock_.end();
   if (samples > 0) own_step_s_ = clock_.last_s();
@@ -178,6 +179,20 @@ void Session::sit_out() {
     rank_.peers.cancel(nothing);
   }
   clock_.waited(rank_.clock.now() - start);
+}
+
+// What has ended while this rank computed was hidden too: so since the last step, not since this
+// update began.
+double Session::newly_hidden_s() {
+  const double before = std::exchange(hidden_s_, strategy_->hidden_s());
+  return hidden_s_ - before;
+}
+
+void Session::rest() {
+  if (crew_.works()) strategy_->rest(replica_);
+  meet_the_living();
+  if (crew_.works()) strategy_->prove_at_rest(workers());
+  (void)newly_hidden_s();  // what went on at rest was waited for
 }
 
 int Session::pacemaker(const std::vector<int>& workers) const {

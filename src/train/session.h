@@ -45,6 +45,8 @@ class Session {
   // This many steps were the last: of each worker, or of the pacemaker where they ended apart.
   void end_at(std::uint64_t step) { last_step_ = step; }
   std::uint64_t last_step() const { return last_step_; }  // kOpenEnd: not known yet
+  // Where ranks go apart: this rank rests until all have met. Collective over those that are left.
+  void rest();
   // Where ranks go apart. Collective over those present(), who meet after `taken` steps where
   // `end` were due. True: the run is over.
   bool meets_at_the_end(std::uint64_t taken, std::uint64_t end);
@@ -117,6 +119,8 @@ class Session {
   // Who has no samples waits for as long as a step takes: so an open end comes for it too, and
   // meanwhile it is in nobody's way.
   void sit_out();
+  // The strategy's time beside the computation since the last call.
+  double newly_hidden_s();
   // Those ranks, as present() has them.
   std::unique_ptr<Group> group_of(std::vector<int> ranks);
   std::uint64_t restore();
@@ -154,6 +158,7 @@ class Session {
   Rng luck_;                               // of simulated compute times
   std::uint64_t of_tasks_ = 0;             // steps of this rank
   double own_step_s_ = 0;                  // its last one with samples
+  double hidden_s_ = 0;                    // the strategy's, when it was asked last
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;

@@ -72,6 +72,20 @@ TEST_P(Apart, AWorkerWithoutSamplesDoesNotSetThePaceOfScores) {
   }
 }
 
+// What ends while a worker computes has been hidden, whoever looks at it when.
+class ApartHidden : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Servers, ApartHidden, ::testing::Values("ssp:staleness=50", "downpour"),
+                         test_name);
+TEST_P(ApartHidden, ExchangesAreCounted) {
+  TrainConfig config = config_of(GetParam(), 2);
+  config.steps = 40;
+  config.epochs = 0;
+  config.cluster = "sim:step=100ms,latency=20ms";
+  const auto run = summary_in("simulated", config);
+  for (int w = 0; w < 2; ++w)
+    EXPECT_GT(run["workers_detail"][w]["hidden_seconds"].get<double>(), 0.7) << w;
+}
+
 TEST_P(Apart, EveryExchangeIsProved) {
   TrainConfig config = config_of(GetParam());
   config.audit = GetParam() != "hogwild";  // which has no exchanges
