@@ -24,7 +24,8 @@ class Leg {
 
   // This rank's steps from `first` up to `end`, or until the run is over or told to stop; all have
   // met again when it returns, with how many steps this rank has taken in all (a server: `first`).
-  std::uint64_t go(std::uint64_t first, std::uint64_t end, bool to_the_end) {
+  // Adds to `rested_s` how long it then waited for the others.
+  std::uint64_t go(std::uint64_t first, std::uint64_t end, bool to_the_end, double& rested_s) {
     const bool works = session_.crew().works();
     if (works)
       session_.strategy().go();
@@ -38,7 +39,7 @@ class Leg {
       session_.take(taken);
       snapshots_.stepped(++taken);
     }
-    session_.rest();
+    rested_s += session_.rest();
     return taken;
   }
 
@@ -58,15 +59,18 @@ WorkerOutcome run_apart(Session& session) {
   // Once at least: what the run has come to is asked of servers when all rest.
   do {
     std::uint64_t end = next_meeting(session, step);
-    const std::uint64_t taken = leg.go(step, end, false);
+    double rested_s = 0;
+    const std::uint64_t taken = leg.go(step, end, false, rested_s);
     const std::optional<std::uint64_t> stops_at = session.stops_at(taken);
     if (stops_at) {
       // A checkpoint is of as many steps on every rank, so who is behind makes up for it first.
       end = *stops_at;
-      leg.go(works ? taken : step, end, true);
+      leg.go(works ? taken : step, end, true, rested_s);
     }
     if (!works) session.served(step, end);
     over = stops_at ? end == session.experiment.steps : session.meets_at_the_end(taken, end);
+    // Who goes on has waited for the others; who is done with the run has not.
+    if (works && !over) session.clock().between_steps(0, rested_s);
     // Before the scores, which may take long.
     if (works && over && !session.experiment.hollow()) session.write(snapshots.last_model());
     if (works) snapshots.score_kept();

@@ -188,11 +188,13 @@ double Session::newly_hidden_s() {
   return hidden_s_ - before;
 }
 
-void Session::rest() {
+double Session::rest() {
+  const double start = rank_.clock.now();
   if (crew_.works()) strategy_->rest(replica_);
   meet_the_living();
   if (crew_.works()) strategy_->prove_at_rest(workers());
   (void)newly_hidden_s();  // what went on at rest was waited for
+  return rank_.clock.now() - start;
 }
 
 int Session::pacemaker(const std::vector<int>& workers) const {

@@ -46,7 +46,8 @@ class Session {
   void end_at(std::uint64_t step) { last_step_ = step; }
   std::uint64_t last_step() const { return last_step_; }  // kOpenEnd: not known yet
   // Where ranks go apart: this rank rests until all have met. Collective over those that are left.
-  void rest();
+  // Returns how long it waited.
+  double rest();
   // Where ranks go apart. Collective over those present(), who meet after `taken` steps where
   // `end` were due. True: the run is over.
   bool meets_at_the_end(std::uint64_t taken, std::uint64_t end);

@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "train/apart_runs.h"
 
 namespace lockstep::testing {
@@ -70,6 +72,35 @@ TEST_P(Apart, AWorkerWithoutSamplesDoesNotSetThePaceOfScores) {
     EXPECT_GE(score.training_s, before_s + 0.04);
     before_s = score.training_s;
   }
+}
+
+// Where all meet for checkpoints every five steps, they go at the pace of the slowest.
+TEST(ApartRates, CountTheWaitForOthersAtCheckpoints) {
+  TrainConfig config = config_of("asp");
+  config.steps = 60;
+  config.epochs = 0;
+  config.cluster = "sim:step=10ms,slow=rank1:3.0";
+  const auto rates = [&](bool checkpoints) {
+    const std::string said = in_a_process([&] {
+      const TestFolder out;
+      const RunFolder folder(out.path());
+      WorkerOptions options;
+      options.folder = &folder;
+      if (checkpoints) config.checkpoint_every = 5;
+      const TrainResult result = train_in("simulated", config, options).result;
+      return fmt::format("{} {}", result.steady->samples_per_second,
+                         summary(config, result)["samples_per_second"].get<double>());
+    });
+    std::istringstream in(said);
+    std::pair<double, double> pair;
+    in >> pair.first >> pair.second;
+    return pair;
+  };
+  const auto [apart, apart_in_all] = rates(false);
+  EXPECT_GT(apart, 2 * apart_in_all);
+  const auto [meeting, meeting_in_all] = rates(true);
+  EXPECT_NEAR(meeting / meeting_in_all, 1, 0.05);
+  EXPECT_NEAR(meeting_in_all / apart_in_all, 1, 0.05);
 }
 
 // What ends while a worker computes has been hidden, whoever looks at it when.
