@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 const std::vector<SourceFile>& tree() {
   static const std::vector<SourceFile> files = [] {
@@ -99,10 +100,14 @@ TEST(TidyRule, NothingIsLeftForLater) {
 }
 
 TEST(TidyRule, TestsHaveFoldersOfTheirOwn) {
-  EXPECT_THAT(no_fixed_folders({"a.cpp", "auto p = fs::path(::testing::TempDir()) / \"a\";\n"}),
-              ElementsAre("a.cpp:1: a fixed name for temporary files: take a Folder of folder.h"));
-  EXPECT_THAT(no_fixed_folders({"a.cpp", "auto p = TempDir() + \"a-XXXXXX\";\nF f(TempDir());\n"}),
-              IsEmpty());
+  const auto complaints = [](const std::string& rest) {
+    return no_fixed_folders({"tests/a.cpp", "auto p = ::testing::TempDir()" + rest});
+  };
+  EXPECT_THAT(
+      complaints(" + \"a\";\n"),
+      ElementsAre("tests/a.cpp:1: a fixed name for temporary files: take a Folder of folder.h"));
+  EXPECT_THAT(complaints(") / \"a\";\n"), SizeIs(1));
+  EXPECT_THAT(complaints(" + \"a-XXXXXX\";\nF f(p);\n"), IsEmpty());
 }
 
 TEST(TidyRule, HeadersHaveReaders) {

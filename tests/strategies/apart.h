@@ -82,6 +82,15 @@ inline void prove_at_rest(const ApartTraining& training, Transport& peers, Strat
   strategy.prove_at_rest(living);
 }
 
+inline void note_end(ApartRecord& record, const Strategy& strategy) {
+  record.mass = strategy.mass();
+  record.contributions = strategy.contributions();
+  record.state = strategy.state();
+  record.waited_s = strategy.waited_s();
+  record.hidden_s = strategy.hidden_s();
+  record.sends = strategy.sends();
+}
+
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
@@ -132,13 +141,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
     strategy->serve(replica, step_at, 0, training.steps);
   }
   record.rested = copy_of(replica.weight_span());
-  record.mass = strategy->mass();
-  record.contributions = strategy->contributions();
   record.updates = replica.updates();
-  record.state = strategy->state();
-  record.waited_s = strategy->waited_s();
-  record.hidden_s = strategy->hidden_s();
-  record.sends = strategy->sends();
+  note_end(record, *strategy);
   for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
     for (const Ledger& lane : {ledger, background.ledger()})
       record.exchanged += total_of(lane, purpose);
