@@ -109,7 +109,9 @@ TEST_P(Throughput, IsSteadyWhileAllAreAtWork) {
   const bool in_periods =
       GetParam() == "local-sgd" || GetParam() == "slow-mo" || GetParam() == "diloco";
   if (strategy_named(GetParam()).pace == Pace::together && !in_periods) {
-    EXPECT_NEAR(steady, run["samples_per_second"].get<double>(), 0.05 * steady);
+    // In d-psgd a slow worker's delay takes steps to reach those who are no neighbours of it.
+    const double bound = GetParam() == "d-psgd" ? 0.05 : 1e-5;
+    EXPECT_NEAR(steady, run["samples_per_second"].get<double>(), bound * steady);
   }
 }
 
