@@ -63,6 +63,9 @@ int main(int argc, char** argv) {
   if (file >= 0) close(file);
   // A reader of our output that leaves is no reason to end: what is written then is lost.
   std::signal(SIGPIPE, SIG_IGN);
+  // UCX catches these when it is loaded: its handler can wait for ever for a lock that the crashed
+  // thread holds, and a terminal that closes would end nothing.
+  for (const int signal : {SIGILL, SIGBUS, SIGFPE, SIGSEGV, SIGHUP}) std::signal(signal, SIG_DFL);
   const auto fail = [](const std::exception& e, int status) {
     fmt::print(stderr, "lockstep: {}\n", e.what());
     return status;

@@ -7,6 +7,7 @@
 #include "cli/train_view.h"
 #include "cli/train_worlds.h"
 #include "cli/training.h"
+#include "cluster/job.h"
 #include "train/cluster_spec.h"
 #include "train/resume.h"
 
@@ -125,6 +126,7 @@ TrainWorkerCommand::TrainWorkerCommand(CLI::App& application)
 int TrainWorkerCommand::run() const {
   const auto start = start_from(environment_with({}));
   if (!start) throw UsageError("train-worker is started by lockstep train, not by hand");
+  follow_launcher(*start);
   const RunFolder folder(folder_);
   const Experiment experiment(folder.config(), {});
   TellingWatcher watcher;

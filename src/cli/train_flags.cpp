@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <sstream>
 
 #include "core/error.h"
@@ -13,6 +14,9 @@ namespace {
 
 // TOML as JSON, keys with '-' or '_' alike.
 nlohmann::json json_of(const std::string& path) {
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    throw UsageError(
+        fmt::format("{}: is no TOML file; to go on with a run, give its folder to --resume", path));
   toml::table table;
   try {
     table = toml::parse_file(path);
@@ -55,6 +59,11 @@ void TrainFlags::add(CLI::App& command, const std::string& names, const std::str
     option = command.add_flag(names, value, text);
   } else {
     option = command.add_option(names, value, text)->capture_default_str();
+    // A number below zero would wrap round to a huge one.
+    if constexpr (std::is_unsigned_v<T>)
+      option->check([](const std::string& text) {
+        return text.starts_with('-') ? "must be 0 or more, not " + text : std::string();
+      });
     // Given twice, the last one counts: scripts add to what people give them.
     if constexpr (!std::is_same_v<T, std::vector<std::string>>) option->take_last();
   }

@@ -26,15 +26,6 @@ namespace {
 // up.
 constexpr double kNewsSeconds = 2;
 
-void follow_launcher(int launcher_pid) {
-  if (launcher_pid == 0) return;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have died before that took hold.
-  if (kill(launcher_pid, 0) != 0 && errno == ESRCH)
-    throw TransportError(TransportError::Kind::dead, -1,
-                         fmt::format("the launcher of this rank (pid {}) is gone", launcher_pid));
-}
-
 protocol::Member introduction(const Start& start) {
   protocol::Member me;
   me.rank = start.rank;
@@ -49,9 +40,19 @@ protocol::Member introduction(const Start& start) {
 
 }  // namespace
 
+void follow_launcher(const Start& start) {
+  if (start.launcher_pid == 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have died before that took hold.
+  if (kill(start.launcher_pid, 0) != 0 && errno == ESRCH)
+    throw TransportError(
+        TransportError::Kind::dead, -1,
+        fmt::format("the launcher of this rank (pid {}) is gone", start.launcher_pid));
+}
+
 struct Job::Parts {
   Parts(const Start& start, const JobOptions& options) : options(options), deaths(start.size) {
-    follow_launcher(start.launcher_pid);
+    follow_launcher(start);
     if (start.serves_coordinator)
       coordinator.emplace(
           CoordinatorOptions{parse_address(start.address, "--listen"), start.size, start.key});

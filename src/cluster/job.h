@@ -17,6 +17,10 @@ struct JobOptions {
   bool goes_on = false;  // without ranks that die, so that they are nobody's reason to fail
 };
 
+// This process ends with its launcher from here on, if it has one. For a program that does much
+// before it joins. TransportError if the launcher is gone.
+void follow_launcher(const Start&);
+
 // One per process, and it belongs to the thread that makes it.
 class Job {
  public:

@@ -33,6 +33,10 @@ void check_fits(Network& network, std::string_view file, const ModelInput& input
     throw UsageError(fmt::format("'{}' cannot take a batch of shape {}: check --data", file,
                                  fmt::join(shape, " x ")));
   }
+  if (scores.dim() == 0)
+    throw UsageError(fmt::format(
+        "'{}' gives one number for a whole batch: let it give {} scores for each sample", file,
+        input.classes));
   if (scores.dim() != 2 || scores.size(1) != input.classes)
     throw UsageError(fmt::format("'{}' gives {} for each sample: the data has {} classes", file,
                                  fmt::join(scores.sizes().slice(1), " x "), input.classes));

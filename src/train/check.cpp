@@ -44,8 +44,10 @@ void check_ranks(const TrainConfig& config) {
   if (config.workers < 1 || config.ranks() > kMostRanks)
     throw UsageError(
         fmt::format("--workers must be from 1 to {}, not {}", kMostRanks, config.workers));
-  if (config.threads < 0)
-    throw UsageError(fmt::format("--threads must be 0 or more, not {}", config.threads));
+  constexpr int kMostThreads = 1024;
+  if (config.threads < 0 || config.threads > kMostThreads)
+    throw UsageError(
+        fmt::format("--threads must be 0 to {}, not {}", kMostThreads, config.threads));
   one_of("transport", config.transport, {"auto", "shm", "ucx", "loopback"});
   const std::string kind = cluster_kind(config.cluster);
   if (kind != "local" && config.transport == "loopback")
@@ -76,7 +78,12 @@ void check_end(const TrainConfig& config) {
 }
 
 void check_training(const TrainConfig& config) {
-  if (config.batch < 1) throw UsageError("--batch must be at least 1");
+  // Below zero they have wrapped round.
+  constexpr std::uint64_t kMostSamples = std::uint64_t{1} << 40;
+  if (config.batch < 1 || config.batch > kMostSamples)
+    throw UsageError(fmt::format("--batch must be 1 to {}", kMostSamples));
+  if (config.global_batch > kMostSamples)
+    throw UsageError(fmt::format("--global-batch must be at most {}", kMostSamples));
   if (config.global_batch > 0 && config.global_batch < std::uint64_t(config.workers))
     throw UsageError(fmt::format("--global-batch {} is less than a sample for each of {} workers",
                                  config.global_batch, config.workers));
@@ -139,12 +146,12 @@ void check_hogwild(const TrainConfig& config) {
 }
 
 void check_records(const TrainConfig& config) {
-  constexpr double kShortest = 1e-3;
+  constexpr double kShortest = 1e-3, kLongest = 1e6;
   const double every = config.sample_every;
-  if (every != -1 && every != 0 && !(every >= kShortest && std::isfinite(every)))
+  if (every != -1 && every != 0 && !(every >= kShortest && every <= kLongest))
     throw UsageError(
-        fmt::format("--sample-every {}: seconds between samples, at least {}, or 0 for none", every,
-                    kShortest));
+        fmt::format("--sample-every {}: seconds between samples, from {} to {:.0f}, or 0 for none",
+                    every, kShortest, kLongest));
   if (!config.timeline.empty()) step_window(config.timeline);
 }
 

@@ -60,7 +60,14 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"--listen 203.0.113.1:1", "cannot listen on 203.0.113.1:1"},
         Mistake{"--cluster netns:hosts=2 --iface eth0", "leave it out"},
         Mistake{"--timeline 500", "FIRST-LAST, such as 1-500, or all, or none"},
-        Mistake{"--sample-every 0.0001", "at least 0.001, or 0 for none"},
+        Mistake{"--sample-every 0.0001", "from 0.001 to 1000000, or 0 for none"},
+        Mistake{"--sample-every 1e10", "from 0.001 to 1000000, or 0 for none"},
+        Mistake{"--batch -1", "--batch: must be 0 or more, not -1"},
+        Mistake{"--batch 18446744073709551615", "--batch must be 1 to"},
+        Mistake{"--global-batch -1", "--global-batch: must be 0 or more, not -1"},
+        Mistake{"--keep -1", "--keep: must be 0 or more, not -1"},
+        Mistake{"--threads 2000000000", "--threads must be 0 to 1024"},
+        Mistake{"/", "is no TOML file; to go on with a run, give its folder to --resume"},
         Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
         Mistake{"/nowhere.toml", "/nowhere.toml"}));
 
