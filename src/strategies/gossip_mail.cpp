@@ -221,8 +221,13 @@ class GossipMail::Job {
 
   // What the rank's thread wants: sends, one a peer at a time, and in the end to rest.
   void take_orders() {
+    while (take_some_orders()) {
+    }
+  }
+  // True: some came back, so that there may be more to take.
+  bool take_some_orders() {
     std::list<Outgoing> starting;
-    bool rest = false;
+    bool rest = false, came_back = false;
     {
       const std::lock_guard hold(mail_.lock_);
       for (auto out = mail_.outbox_.begin(); out != mail_.outbox_.end();) {
@@ -238,6 +243,7 @@ class GossipMail::Job {
       const int to = out.to;
       if (!is_there(to)) {  // what has not left comes back
         mail_.received(lane_.rank(), out.head, out.x);
+        came_back = true;
         continue;
       }
       Sending& s = peers_[to].sending.emplace(Sending{std::move(out), {}, {}});
@@ -245,10 +251,11 @@ class GossipMail::Job {
       s.head = lane_.send(to, kHead, bytes_of(s.out.head).part(0, mail_.head_bytes_));
       s.x = lane_.send(to, kWeights.with_format(x.format()), x.bytes());
     }
-    if (!rest) return;
+    if (!rest) return came_back;
     said_rest_ = true;
     for (int peer = 0; peer < lane_.size(); ++peer)
       if (is_there(peer)) peers_[peer].told = lane_.send(peer, kHead, {});
+    return false;
   }
 
   // Waits for the next thing that happens, and deals with it.

@@ -340,6 +340,22 @@ TEST_F(GossipInSimulation, WhoTrainsIsSentToWhateverItsStep) {
   for (const ApartRecord& record : outcome) EXPECT_GT(record.mass, 1e-3);
 }
 
+// The first message to it is on its way when it leaves, and more wait.
+TEST_F(GossipInSimulation, AllThatWaitsForAWorkerThatLeftComesBack) {
+  ApartTraining t = of("gossip:p=1", 2);
+  t.leaves = 1;
+  t.steps = 6;
+  t.count = 20'000;  // too long to leave at once
+  SimulatedCluster cluster;
+  cluster.ranks = t.workers;
+  cluster.latency_s = 1;
+  ApartOutcome outcome(t.workers);
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  EXPECT_TRUE(outcome[1].left);
+  EXPECT_EQ(std::ssize(outcome[0].after), t.steps);
+  EXPECT_GE(outcome[0].mass, 0.25);  // of a half; the other's may have come too late
+}
+
 // It gets what others send before it has its first samples, and brings its own mass then.
 TEST_F(GossipInSimulation, AWorkerMayJoinLate) {
   ApartTraining t = of("gossip:p=1", 3);
