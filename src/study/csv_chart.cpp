@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/names.h"
@@ -11,6 +13,8 @@
 
 namespace lockstep::study {
 namespace {
+
+constexpr std::string_view kTuned = ", tuned";  // ends the label of a variant with tuned flags
 
 std::optional<double> number_in(const std::string& text) try {
   return parse_number(text);
@@ -39,8 +43,8 @@ class ChartMaker {
     chart.x_log = request_.x_log;
     chart.y_log = request_.y_log;
     chart.title = !request_.title.empty() ? request_.title
-                  : chart.bars            ? chart.y_label
-                                          : chart.y_label + " over " + chart.x_label;
+                  : chart.bars            ? name_of(y_)
+                                          : name_of(y_) + " over " + name_of(request_.x);
     add_points(chart);
     chart.caption = caption();
     return chart;
@@ -85,10 +89,25 @@ class ChartMaker {
     return {at, end - at};
   }
 
-  // A column's field, else the axis of that name. UsageError: neither.
-  std::string value_at(const Row& row, const std::string& name) const {
+  // A run that serves several variants has the labels of all: "ring, rate 1 | ring, rate 1, tuned".
+  std::vector<std::string> labels_of(const Row& row) const {
+    const std::string_view between = " | ";
+    std::vector<std::string> labels;
+    std::string rest = field(row, "variant");
+    for (std::size_t at; (at = rest.find(between)) != std::string::npos;) {
+      labels.push_back(rest.substr(0, at));
+      rest.erase(0, at + between.size());
+    }
+    labels.push_back(rest);
+    return labels;
+  }
+
+  // A column's field, else the axis of that name in the label, else whether it is a tuned
+  // variant's. UsageError: none of them.
+  std::string value_at(const Row& row, const std::string& label, const std::string& name) const {
+    if (name == "variant") return label;
     if (table_.column(name)) return field(row, name);
-    const std::string label = field(row, "variant");
+    if (name == "tuned") return label.find(kTuned) == std::string::npos ? "no" : "yes";
     const auto [at, length] = axis_in(label, name);
     if (length > 0) return label.substr(at + name.size() + 3, length - name.size() - 3);
     for (const Row& other : table_.rows)
@@ -96,11 +115,12 @@ class ChartMaker {
     throw_unknown("column or axis", name, names());
   }
 
-  std::string series_of(const Row& row) const {
-    if (!request_.series.empty()) return value_at(row, request_.series);
-    std::string label = field(row, "variant");
+  std::string series_of(const Row& row, std::string label) const {
+    if (!request_.series.empty()) return value_at(row, label, request_.series);
     const auto leave_out = [&](const std::string& axis) {
       if (const auto [at, length] = axis_in(label, axis); length > 0) label.erase(at, length);
+      if (const std::size_t at = label.find(kTuned); axis == "tuned" && at != std::string::npos)
+        label.erase(at, kTuned.size());
     };
     leave_out(request_.x);
     for (const std::string& condition : request_.where)
@@ -108,41 +128,63 @@ class ChartMaker {
     return label;
   }
 
-  bool wanted(const Row& row) const {
+  bool wanted(const Row& row, const std::string& label) const {
     if (table_.column("status") && field(row, "status") != "done") return false;
     if (field(row, "tuning_trial") == "yes") return false;
     return std::ranges::all_of(request_.where, [&](const std::string& condition) {
       const std::size_t equals = condition.find('=');
       if (equals == std::string::npos)
         throw UsageError(fmt::format("--where {}: NAME=VALUE is needed", condition));
-      return value_at(row, condition.substr(0, equals)) == condition.substr(equals + 1);
+      return value_at(row, label, condition.substr(0, equals)) == condition.substr(equals + 1);
     });
   }
 
   void gather() {
-    const bool curves = table_.column("step") && !table_.column("status");
     for (const Row& row : table_.rows) {
-      if (!wanted(row)) continue;
       const auto y = number_in(field(row, y_));
-      const std::string x = request_.x.empty() ? "" : value_at(row, request_.x);
-      if (!y || (x.empty() && !request_.x.empty())) continue;
-      if (request_.y_log && *y <= 0) continue;
-      const std::string series = series_of(row), key = curves ? field(row, "step") : x;
-      if (std::ranges::find(order_, series) == order_.end()) order_.push_back(series);
-      Group& group = groups_[series][key];
-      group.x_text = x;
-      group.y.push_back(*y);
-      if (const auto number = number_in(x))
-        group.x.push_back(*number);
-      else
-        named_ = true;
-      if (std::ranges::find(x_names_, x) == x_names_.end()) x_names_.push_back(x);
-      if (const std::string commit = field(row, "commit"); !commit.empty()) commits_[commit];
+      if (!y || (request_.y_log && *y <= 0)) continue;
+      std::set<std::pair<std::string, std::string>> taken;  // a run counts once in a point
+      for (const std::string& label : labels_of(row))
+        if (wanted(row, label)) take(row, label, *y, taken);
+    }
+  }
+
+  void take(const Row& row, const std::string& label, double y,
+            std::set<std::pair<std::string, std::string>>& taken) {
+    const std::string x = request_.x.empty() ? "" : value_at(row, label, request_.x);
+    if (x.empty() && !request_.x.empty()) return;
+    const bool curves = table_.column("step") && !table_.column("status");
+    const std::string series = series_of(row, label), key = curves ? field(row, "step") : x;
+    if (!taken.insert({series, key}).second) return;
+    if (std::ranges::find(order_, series) == order_.end()) order_.push_back(series);
+    Group& group = groups_[series][key];
+    group.x_text = x;
+    group.y.push_back(y);
+    if (const auto number = number_in(x))
+      group.x.push_back(*number);
+    else
+      named_ = true;
+    if (std::ranges::find(x_names_, x) == x_names_.end()) x_names_.push_back(x);
+    if (const std::string commit = field(row, "commit"); !commit.empty()) commits_[commit];
+  }
+
+  // A bar of a simulated run stands below that of the run which it simulates.
+  void put_twins_together() {
+    const std::string_view simulated = " (simulated)";
+    const std::vector<std::string> all = std::exchange(order_, {});
+    const auto measured = [&](const std::string& name) {
+      return name.substr(0, name.find(simulated));
+    };
+    for (const std::string& name : all) {
+      if (std::ranges::find(order_, name) != order_.end()) continue;
+      for (const std::string& other : all)
+        if (measured(other) == measured(name)) order_.push_back(other);
     }
   }
 
   void add_points(Chart& chart) {
     const bool named = named_ && !chart.bars;
+    if (chart.bars) put_twins_together();
     if (named) chart.x_names = x_names_;
     for (const std::string& name : order_) {
       ChartSeries& series = chart.series.emplace_back();
@@ -168,7 +210,10 @@ class ChartMaker {
     std::string text = most_ == 1         ? "One run each."
                        : fewest_ == most_ ? fmt::format("Means of {} runs", most_)
                                           : fmt::format("Means of {} to {} runs", fewest_, most_);
-    if (most_ >= kFewestRuns) text += "; 95 % intervals over seeds";
+    if (most_ >= kFewestRuns)
+      text += "; 95 % intervals over seeds";
+    else if (most_ > 1)
+      text += ", too few for an interval";
     if (most_ > 1) text += '.';
     if (commits_.size() == 1) text += " Commit " + commits_.begin()->first + ".";
     const std::size_t slash = path_.rfind('/');
@@ -184,17 +229,18 @@ class ChartMaker {
     const Figure* f = figure_named(key);
     return f ? std::string(f->unit) : "";
   }
+  // What a figure is called, without its unit.
+  static std::string name_of(const std::string& key) {
+    if (key == "seconds") return "training time";
+    if (const Figure* f = figure_named(key)) return std::string(f->label);
+    std::string words = key;
+    std::ranges::replace(words, '_', ' ');
+    return words;
+  }
   static std::string label_of(const std::string& key) {
-    if (key == "seconds") return "training time, s";
-    if (key == "bytes") return "bytes";
-    const Figure* f = figure_named(key);
-    if (!f) {
-      std::string words = key;
-      std::ranges::replace(words, '_', ' ');
-      return words;
-    }
-    const bool says_unit = f->unit.empty() || f->unit == "%" || f->unit == "/s";
-    return std::string(f->label) + (says_unit ? "" : fmt::format(", {}", f->unit));
+    const std::string unit = key == "seconds" ? "s" : unit_of(key);
+    const bool says_unit = unit.empty() || unit == "%" || unit == "/s";
+    return name_of(key) + (says_unit ? "" : ", " + unit);
   }
 
   const CsvTable& table_;

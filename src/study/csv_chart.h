@@ -11,7 +11,7 @@
 namespace lockstep::study {
 
 // Each name is a column, or an axis of the study as the labels in `variant` have it
-// ("…, bandwidth 10Gbps").
+// ("…, bandwidth 10Gbps"), or `tuned`: yes where the label says so, else no.
 struct ChartRequest {
   std::string y;                   // empty: the first of score, samples_per_second, time_us
   std::string x;                   // empty: bars, one for each variant
@@ -21,6 +21,7 @@ struct ChartRequest {
   bool x_log = false, y_log = false;
 };
 
+// A run that serves several variants (labels with " | " between) is drawn in each of them.
 // Means over the rows that agree in series and x, with the 95 % interval from three on; of curves,
 // over those that agree in series and step. Rows of runs that are not done, or without one of the
 // figures, are left out; trials of tuning too. UsageError names what there is instead.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array kColours{"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
                               "#a463f2", "#9c6b4e", "#97bbf5", "#ff8ab7", "#9498a0"};
-constexpr double kWidth = 860, kTop = 52, kLegendRow = 18, kCharacter = 6.3;
+constexpr double kWidth = 860, kTop = 52, kLegendRow = 18, kCharacter = 7;
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -33,12 +33,15 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+// Zero in place of what rounding left of it, which may be printed as "-0".
+double without_dust(double value) { return std::abs(value) < 1e-12 ? 0 : value; }
+
 // 1200000 as "1.2M": thousands get a letter, small numbers their digits.
 std::string number_text(double value) {
   const double size = std::abs(value);
   for (const auto& [unit, letter] : {std::pair(1e12, "T"), {1e9, "G"}, {1e6, "M"}, {1e4, "k"}})
     if (size >= unit) return fmt::format("{:.4g}{}", value / (unit == 1e4 ? 1e3 : unit), letter);
-  return fmt::format("{:.4g}", std::abs(value) < 1e-12 ? 0 : value);
+  return fmt::format("{:.4g}", without_dust(value));
 }
 
 // From values to pixels.
@@ -125,12 +128,15 @@ class Drawing {
   }
 
   std::string value_text(double value) const {
-    return chart_.y_percent ? fmt::format("{:.4g} %", 100 * value) : number_text(value);
+    return chart_.y_percent ? fmt::format("{:.4g} %", 100 * without_dust(value))
+                            : number_text(value);
   }
   static const char* colour(std::size_t i) { return kColours[i % kColours.size()]; }
-  // Series beyond the colours are dashed.
+  // Each time that the colours start again, lines are dashed in another way.
   static const char* dash(std::size_t i) {
-    return i < kColours.size() ? "" : " stroke-dasharray=\"6 4\"";
+    constexpr std::array kDashes{"", " stroke-dasharray=\"6 4\"", " stroke-dasharray=\"2 3\"",
+                                 " stroke-dasharray=\"9 3 2 3\""};
+    return kDashes[i / kColours.size() % kDashes.size()];
   }
 
   // Names with their colours, in as many rows as they need. Returns where they end.

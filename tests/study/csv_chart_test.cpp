@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <regex>
+#include <set>
+
 #include "core/error.h"
 
 namespace lockstep::study {
@@ -91,6 +94,15 @@ TEST(CsvChart, WithoutXHasABarForEachVariant) {
   EXPECT_THAT(svg_of(chart), HasSubstr("ring, workers 2, rate 1Gbps"));
 }
 
+TEST(CsvChart, PutsTheBarOfASimulatedRunBelowTheMeasuredOne) {
+  const CsvTable table = csv_table(
+      "variant,score\nring,0.5\ntree,0.6\ntree (simulated),0.7\nring (simulated),0.8\n", "t.csv");
+  std::vector<std::string> names;
+  for (const ChartSeries& series : chart_of(table, {}, "t.csv").series)
+    names.push_back(series.name);
+  EXPECT_THAT(names, ElementsAre("ring", "ring (simulated)", "tree", "tree (simulated)"));
+}
+
 TEST(CsvChart, OfCurvesIsOfMeansAtEachStep) {
   const CsvTable table = csv_table(
       "run,variant,seed,step,seconds,score\n1,ring,1,10,1.0,0.5\n1,ring,1,20,2.0,0.7\n"
@@ -103,6 +115,68 @@ TEST(CsvChart, OfCurvesIsOfMeansAtEachStep) {
   ASSERT_EQ(chart.series[0].points.size(), 2u);
   EXPECT_NEAR(chart.series[0].points[1].x, 2.1, 1e-12);
   EXPECT_NEAR(chart.series[0].points[1].y.mean, 0.75, 1e-12);
+}
+
+// A tuned variant whose best flags are the untuned ones' shares its runs.
+constexpr const char* kShared =
+    "variant,status,strategy,workers,score,step_seconds\n"
+    "\"ssp, workers 4, slow none | ssp, workers 4, slow none, tuned\",done,s,4,0.9,1\n"
+    "\"ssp, workers 4, slow none | ssp, workers 4, slow none, tuned\",done,s,4,0.8,1\n"
+    "\"ssp, workers 8, slow none\",done,s,8,0.5,1\n"
+    "\"ssp, workers 8, slow none, tuned\",done,s,8,0.7,1\n";
+
+Chart of_shared(ChartRequest request) {
+  return chart_of(csv_table(kShared, "t.csv"), request, "t.csv");
+}
+
+TEST(CsvChart, ShowsARunInEachVariantThatItServes) {
+  ChartRequest request;
+  request.x = "workers";
+  request.where = {"slow=none"};
+  const Chart chart = of_shared(request);
+  ASSERT_EQ(chart.series.size(), 2u);
+  EXPECT_EQ(chart.series[0].name, "ssp");
+  EXPECT_EQ(chart.series[1].name, "ssp, tuned");
+  for (const ChartSeries& series : chart.series) {
+    ASSERT_EQ(series.points.size(), 2u) << series.name;
+    EXPECT_NEAR(series.points[0].y.mean, 0.85, 1e-12) << series.name;
+  }
+  EXPECT_NEAR(chart.series[1].points[1].y.mean, 0.7, 1e-12);
+}
+
+TEST(CsvChart, TakesTunedVariantsAlone) {
+  ChartRequest request;
+  request.x = "workers";
+  request.where = {"slow=none", "tuned=yes"};
+  const Chart chart = of_shared(request);
+  ASSERT_EQ(chart.series.size(), 1u);
+  EXPECT_EQ(chart.series[0].name, "ssp");
+  EXPECT_NEAR(chart.series[0].points.at(1).y.mean, 0.7, 1e-12);
+}
+
+TEST(CsvChart, CountsARunOnceInAPoint) {
+  ChartRequest request;
+  request.x = "workers";
+  request.series = "strategy";
+  const Chart chart = of_shared(request);
+  ASSERT_EQ(chart.series.size(), 1u);
+  EXPECT_EQ(chart.series[0].points.at(0).y.n, 2u);
+}
+
+TEST(CsvChart, SaysWhenRunsAreTooFewForAnInterval) {
+  ChartRequest request;
+  request.x = "workers";
+  request.where = {"tuned=yes"};
+  EXPECT_THAT(of_shared(request).caption, HasSubstr("too few for an interval"));
+}
+
+TEST(CsvChart, HasTheUnitAtTheAxisAndNotInTheTitle) {
+  ChartRequest request;
+  request.x = "workers";
+  request.y = "step_seconds";
+  const Chart chart = of_shared(request);
+  EXPECT_EQ(chart.y_label, "time a step, s");
+  EXPECT_EQ(chart.title, "time a step over workers");
 }
 
 TEST(CsvChart, NamesWhatIsNotThere) {
@@ -127,6 +201,27 @@ TEST(SvgChart, SaysNothingThatIsMarkup) {
   EXPECT_THAT(svg, Not(HasSubstr("<script>")));
   EXPECT_THAT(svg, HasSubstr("</svg>"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(SvgChart, WritesZeroWithoutASign) {
+  Chart chart;
+  chart.y_percent = true;
+  chart.series = {{"x", {{1, estimate({0.1})}, {10, estimate({0.9})}}}};
+  const std::string svg = svg_of(chart);
+  EXPECT_THAT(svg, HasSubstr(">0 %<"));
+  EXPECT_THAT(svg, Not(HasSubstr("-0 %")));
+}
+
+TEST(SvgChart, DrawsNoTwoLinesAlike) {
+  Chart chart;
+  for (int i = 0; i < 22; ++i)
+    chart.series.push_back({std::to_string(i), {{1, estimate({2})}, {10, estimate({3})}}});
+  const std::string svg = svg_of(chart);
+  std::set<std::string> looks;
+  const std::regex line("<path d=\"[^\"]*\" fill=\"none\" (stroke=[^>]*)/>");
+  for (std::sregex_iterator at(svg.begin(), svg.end(), line), end; at != end; ++at)
+    EXPECT_TRUE(looks.insert((*at)[1]).second) << (*at)[1] << " comes twice";
+  EXPECT_EQ(looks.size(), 22u);
 }
 
 }  // namespace
