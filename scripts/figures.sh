@@ -18,6 +18,8 @@ draw() {
   "$program" report "$name.csv" --svg "$name.svg" "$@"
 }
 
+draw averaging --y step_seconds --x workers --log-x --log-y --where simulated=true \
+  --title 'Time a step on simulated workers, 1 Gbit/s'
 draw averaging-resnet50 --y step_seconds
 draw batch-size --x workers --log-x
 draw catch-up
@@ -28,7 +30,10 @@ draw epoch-manager
 draw frequency --x period --log-x
 draw my-cluster --y samples_per_second --x bandwidth
 draw sensitivity --x rate --log-x
-draw synchronisation --x workers --where slow=none
+draw slow-network --y step_seconds --where bandwidth=100Mbps \
+  --title 'Time a step at 100 Mbit/s, measured and simulated'
+draw synchronisation --x workers --where slow=none --where tuned=yes \
+  --title 'Accuracy over workers, each way with the rate it chose'
 draw synchronisation-speed --y step_seconds --x workers --log-y --where model=resnet50 \
   --where bandwidth=10Gbps --title 'Time a step of ResNet-50 at 10 Gbit/s'
 
