@@ -33,10 +33,10 @@ void all_to_all_all_reduce(Transport& transport, Tag tag, Values values) {
       messages.take(from, block_of(from));
     }
     messages.run();
-    const Values total = block_of(0);
-    for (int rank = 1; rank < m; ++rank) combine(total, block_of(rank).bytes());
-    if (r != 0) copy(mine.bytes(), total.bytes());
-    finish(mine, m);
+    std::vector<std::byte*> others;
+    for (int rank = 1; rank < m; ++rank) others.push_back(block_of(rank).bytes().data);
+    join_all(block_of(0), others, m);
+    if (r != 0) copy(mine.bytes(), block_of(0).bytes());
   }
 }
 

@@ -38,9 +38,9 @@ void butterfly_all_reduce(Transport& transport, Tag tag, Values values) {
     messages.take(partner, theirs);
     messages.run();
     if (id & d) std::swap(mine, theirs);
-    combine(mine, theirs.bytes());
+    std::byte* const other = theirs.bytes().data;
+    join_all(mine, {&other, 1}, 2 * d == p ? m : 0);
   }
-  finish(mine, m);
   if (mine.bytes().data != values.bytes().data) copy(values.bytes(), mine.bytes());
 
   if (neighbour != -1) {

@@ -31,10 +31,9 @@ void halving_doubling_all_reduce(Transport& transport, Tag tag, Values values) {
     const int partner = unfold(hypercube_partner(id, d), m);
     const int keep = id & ~(d - 1);  // the first of d blocks
     messages.send(partner, blocks(keep ^ d, d));
-    messages.fold(partner, blocks(keep, d));
+    messages.fold(partner, blocks(keep, d), d == 1 ? m : 0);
     messages.run();
   }
-  finish(blocks(id, 1), m);
   for (int d = 1; d < p; d *= 2) {
     const int partner = unfold(hypercube_partner(id, d), m);
     const int have = id & ~(d - 1);

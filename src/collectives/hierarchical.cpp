@@ -8,6 +8,7 @@
 #include "collectives/all_gather.h"
 #include "collectives/all_reduce.h"
 #include "collectives/reduce_scatter.h"
+#include "collectives/ring.h"
 #include "transport/group.h"
 
 namespace lockstep {
@@ -46,15 +47,12 @@ void hierarchical_all_reduce(Transport& transport, Tag tag, Values values) {
   for (const auto& group : groups) same_place.push_back(group[seat.place]);
   Group inside(transport, groups[seat.group]), across(transport, same_place);
 
-  // The parts only add; the mean is taken once, of the total.
+  // Inside a group values only add; the mean is taken once, of the total.
   tag = tag.with_format(values.format());
-  const Op op = values.op() == Op::mean ? Op::sum : values.op();
-  const Values parts(values.bytes().data, values.count(), values.type(), op);
   const Slice shard = chunk(values.count(), inside.size(), inside.rank());
-  reduce_scatter(inside, tag, parts);
-  ring_all_reduce(across, tag, parts.part(shard));
-  finish(values.part(shard), transport.size());
-  all_gather(inside, tag, parts);
+  reduce_scatter(inside, tag, values.op() == Op::mean ? values.as(Op::sum) : values);
+  ring_total(across, tag, values.part(shard), transport.size());
+  all_gather(inside, tag, values);
 }
 
 std::size_t hierarchical_sent(std::size_t count, const Place& place, int rank) {

@@ -2,6 +2,8 @@
 // which the master handles m-1 messages one after the other. A worker sends N, the master N(m-1)
 // and receives as much: the link of the master is the bottleneck. What a lone parameter server
 // does.
+#include <numeric>
+
 #include "collectives/all_reduce.h"
 #include "collectives/messages.h"
 
@@ -14,10 +16,10 @@ void master_worker_all_reduce(Transport& transport, Tag tag, Values values) {
     const auto sent = messages.send(0, values);
     messages.take(0, values, sent);
   } else if (m > 1) {
-    auto sum = Messages::kStart;
-    for (int worker = 1; worker < m; ++worker) sum = messages.fold(worker, values, sum);
-    messages.finish(sum, m);
-    for (int worker = 1; worker < m; ++worker) messages.send(worker, values, sum);
+    std::vector<int> workers(m - 1);
+    std::iota(workers.begin(), workers.end(), 1);
+    const auto sum = messages.fold(workers, values, m);
+    for (const int worker : workers) messages.send(worker, values, sum);
   }
   messages.run();
 }

@@ -17,12 +17,22 @@ Messages::Step Messages::take(int from, Values into, Step after) {
   return add(from, false, into, nullptr, after);
 }
 
-Messages::Step Messages::fold(int from, Values into, Step after) {
-  return add(from, false, into, into.combine(), after);
+Messages::Step Messages::fold(std::span<const int> from, Values into, int ranks, Step after) {
+  if (from.empty() || into.count() == 0) return after;
+  if (from.size() == 1 && ranks == 0) return add(from[0], false, into, into.combine(), after);
+  totals_.emplace_front(into, static_cast<int>(from.size()) + 1, ranks);
+  return join(from, into, totals_.front(), after);
 }
 
-void Messages::finish(Step fold, int ranks) {
-  if (fold != kStart) transfers_[fold].finish_ranks = ranks;
+Messages::Step Messages::fold_distances(std::span<const int> from, Values own, Values distances) {
+  totals_.emplace_front(own, distances);
+  return join(from, own, totals_.front(), kStart);
+}
+
+Messages::Step Messages::join(std::span<const int> from, Values into, const Total& total,
+                              Step after) {
+  for (int k = 1; const int peer : from) after = add(peer, false, into, total.joining(k++), after);
+  return after;
 }
 
 void Messages::then(Step step, std::function<void(Slice)> what) {
@@ -84,6 +94,7 @@ void Messages::run() {
   for (const Line& line : lines_)
     if (line.head != kStart) throw InternalError("a collective's program waits for itself");
   transfers_.clear();
+  totals_.clear();
   lines_.clear();
 }
 
@@ -127,7 +138,6 @@ void Messages::end(Line& line, const Arrival& arrival) {
   const Values part = transfer.values.part(where);
   if (arrival.bytes != part.bytes().size)
     throw wrong_size(line.peer, transfer.tag, arrival.bytes, part);
-  if (transfer.finish_ranks > 0) lockstep::finish(part, transfer.finish_ranks);
   if (transfer.then) transfer.then(where);
   ++transfer.ended;
 
@@ -147,6 +157,7 @@ void Messages::cancel_all() {
   oldest_.clear();
   oldest_line_.clear();
   transfers_.clear();
+  totals_.clear();
   lines_.clear();
 }
 

@@ -7,10 +7,12 @@
 // and a program without circles cannot lock up. Empty transfers send no message.
 #pragma once
 
+#include <forward_list>
 #include <functional>
+#include <span>
 #include <vector>
 
-#include "core/values.h"
+#include "core/total.h"
 #include "transport/transport.h"
 
 namespace lockstep {
@@ -43,9 +45,13 @@ class Messages {
   // how sums get their order, and how memory being sent is kept from being overwritten.
   Step send(int to, Values, Step after = kStart);
   Step take(int from, Values into, Step after = kStart);  // overwrites
-  Step fold(int from, Values into, Step after = kStart);  // combines
-  // With this fold the values are the total over `ranks` ranks: see lockstep::finish().
-  void finish(Step fold, int ranks);
+  // Joins what is there and what these send, in their order; the last of them is the step returned.
+  // `ranks`: with it the total over so many ranks is complete; 0: it is a part that goes on to
+  // another rank. See Total for what is rounded when.
+  Step fold(std::span<const int> from, Values into, int ranks, Step after = kStart);
+  Step fold(int from, Values into, int ranks = 0) { return fold({&from, 1}, into, ranks); }
+  // The sum of their distances from `own`, which may be on its way to others meanwhile.
+  Step fold_distances(std::span<const int> from, Values own, Values distances);
   // What else is done with each segment (elements of the step's own values, from 0) once it is
   // through, before any step that comes after goes on with it.
   void then(Step, std::function<void(Slice)>);
@@ -81,13 +87,13 @@ class Messages {
     int line;
     int segments;
     int posted = 0, ended = 0;
-    int finish_ranks = 0;
     std::function<void(Slice)> then = nullptr;
     Step next = kStart;                                    // on the line
     Step first_follower = kStart, next_follower = kStart;  // after this one; after the same one
   };
 
   Step add(int peer, bool out, Values, Combine, Step after);
+  Step join(std::span<const int> from, Values into, const Total&, Step after);
   int line_to(int peer, bool out);
   static Slice segment(const Transfer&, int);
   void post(Line&);
@@ -100,6 +106,7 @@ class Messages {
   Tag tag_;
   const std::size_t segment_bytes_;
   unsigned open_segments_ = kOpenSegments;
+  std::forward_list<Total> totals_;  // of the transfers that fold
   std::vector<Transfer> transfers_;
   std::vector<Line> lines_;
   // The oldest open request of each line that has one, and whose it is. Only these are waited for.

@@ -14,9 +14,8 @@ void reduce_scatter(Transport& transport, Tag tag, Values values) {
   auto sum = Messages::kStart;
   for (int s = 1; s < m; ++s) {
     messages.send(ring_next(r, m), chunk_at(r - s), sum);
-    sum = messages.fold(ring_previous(r, m), chunk_at(r - s - 1));
+    sum = messages.fold(ring_previous(r, m), chunk_at(r - s - 1), s == m - 1 ? m : 0);
   }
-  messages.finish(sum, m);
   messages.run();
 }
 

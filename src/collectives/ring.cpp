@@ -3,6 +3,8 @@
 // go round once more. Chunk c is summed in the order c, c+1, … of ranks. 2(m-1) rounds; rank r
 // sends 2N - |c_(r+1)| - |c_(r+2)|, about 2N(m-1)/m, which no all-reduce can beat (Patarasu, Yuan:
 // Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009).
+#include "collectives/ring.h"
+
 #include "collectives/all_reduce.h"
 #include "collectives/messages.h"
 #include "core/topology.h"
@@ -10,6 +12,10 @@
 namespace lockstep {
 
 void ring_all_reduce(Transport& transport, Tag tag, Values values) {
+  ring_total(transport, tag, values, transport.size());
+}
+
+void ring_total(Transport& transport, Tag tag, Values values, int ranks) {
   const int m = transport.size(), r = transport.rank();
   const int next = ring_next(r, m), previous = ring_previous(r, m);
   const auto chunk_at = [&](int c) { return values.part(chunk(values.count(), m, (c + m) % m)); };
@@ -19,9 +25,8 @@ void ring_all_reduce(Transport& transport, Tag tag, Values values) {
   auto sum = Messages::kStart;
   for (int s = 0; s < m - 1; ++s) {
     sent[s] = messages.send(next, chunk_at(r - s), sum);
-    sum = messages.fold(previous, chunk_at(r - s - 1));
+    sum = messages.fold(previous, chunk_at(r - s - 1), s == m - 2 ? ranks : 0);
   }
-  messages.finish(sum, m);
 
   auto total = sum;
   for (int s = 0; s < m - 1; ++s) {

@@ -14,9 +14,9 @@ void ring_reduce_all_reduce(Transport& transport, Tag tag, Values values) {
   if (m == 1) return;
   const int next = ring_next(r, m), previous = ring_previous(r, m);
   Messages messages(transport, tag, std::numeric_limits<std::size_t>::max());
-  const auto sum = r == 0 ? Messages::kStart : messages.fold(previous, values);
-  if (r == m - 1) {
-    messages.finish(sum, m);
+  const bool last = r == m - 1;
+  const auto sum = r == 0 ? Messages::kStart : messages.fold(previous, values, last ? m : 0);
+  if (last) {
     messages.send(next, values, sum);
   } else {
     const auto passed_on = messages.send(next, values, sum);

@@ -12,13 +12,13 @@ void round_robin_all_reduce(Transport& transport, Tag tag, Values values) {
   const auto chunk_of = [&](int rank) { return values.part(chunk(values.count(), m, rank)); };
   Messages messages(transport, tag, segment_bytes_if_busy(chunk_of(0)));
   std::vector<Messages::Step> sent(m, Messages::kStart);
-  auto sum = Messages::kStart;
+  std::vector<int> others;
   for (int s = 1; s < m; ++s) {
-    const int to = (r + s) % m, from = (r - s + m) % m;
+    const int to = (r + s) % m;
     sent[to] = messages.send(to, chunk_of(to));
-    sum = messages.fold(from, chunk_of(r), sum);
+    others.push_back((r - s + m) % m);
   }
-  messages.finish(sum, m);
+  const auto sum = messages.fold(others, chunk_of(r), m);
   for (int s = 1; s < m; ++s) {
     const int to = (r + s) % m, from = (r - s + m) % m;
     messages.send(to, chunk_of(r), sum);

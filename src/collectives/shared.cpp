@@ -4,13 +4,11 @@
 // others still write there. Two meetings and no messages; rank r reads (m-1)|c_r| from its peers
 // and writes as much.
 #include "collectives/all_reduce.h"
-#include "core/kernels.h"
+#include "core/total.h"
 
 namespace lockstep {
 namespace {
 
-// All ranks' copies of a block stay in the first cache between being read and being overwritten.
-constexpr std::size_t kBlockBytes = 4 * 1024;
 // Up to so many ranks the addresses are kept without allocating.
 constexpr int kFewRanks = 64;
 
@@ -27,29 +25,6 @@ TransportError disagreement(const Transport& transport, const Window& window, in
           fmt::format("all-reduce in shared memory: {}, {}: all ranks call with the same size, "
                       "type and place",
                       call(other), call(me))};
-}
-
-// `memory[s]`: the chunk at rank r-s; memory[0] is my own.
-void reduce_everywhere(Values chunk, std::span<std::byte* const> memory) {
-  const int m = static_cast<int>(memory.size());
-  const std::size_t bytes = chunk.bytes().size;
-  const bool whole = chunk.type() == Type::int32 || chunk.type() == Type::int64;
-  // A mean of integers is divided, and not multiplied.
-  const bool adds = chunk.op() == Op::sum || (chunk.op() == Op::mean && !whole);
-  if (adds && m <= kMostFused) {
-    const double factor = chunk.op() == Op::mean ? 1.0 / m : 1;
-    kernels().add_everywhere[static_cast<std::size_t>(chunk.type())][m](memory.data(), bytes,
-                                                                        factor);
-    return;
-  }
-  const Combine combine = chunk.combine();
-  const std::size_t element = size_of(chunk.type());
-  for (std::size_t at = 0; at < bytes; at += kBlockBytes) {
-    const std::size_t size = std::min(kBlockBytes, bytes - at);
-    for (int s = 1; s < m; ++s) combine(memory[0] + at, memory[s] + at, size);
-    if (chunk.op() == Op::mean) finish(chunk.part({at / element, size / element}), m);
-    for (int s = 1; s < m; ++s) copy({memory[s] + at, size}, {memory[0] + at, size});
-  }
 }
 
 }  // namespace
@@ -81,11 +56,10 @@ void all_reduce_in(Window& window, Transport& transport, Tag tag, Values values)
   const std::size_t own_offset = own.bytes().data - window.mine().data;
   std::byte* few[kFewRanks];
   std::vector<std::byte*> many(m > kFewRanks ? m : 0);
-  const std::span<std::byte*> memory(m > kFewRanks ? many.data() : few, m);
-  memory[0] = own.bytes().data;
+  const std::span<std::byte*> others(m > kFewRanks ? many.data() : few, m - 1);
   for (int s = 1; s < m; ++s) {
     const int peer = r < s ? r - s + m : r - s;
-    memory[s] = window.of(peer).data + own_offset;
+    others[s - 1] = window.of(peer).data + own_offset;
   }
   const std::size_t offset = values.bytes().data - window.mine().data;
   const Window::Words words{values.count(), offset, values.format()};
@@ -93,7 +67,7 @@ void all_reduce_in(Window& window, Transport& transport, Tag tag, Values values)
   if (other != -1) throw disagreement(transport, window, other);
   for (int s = 1; s < m; ++s)
     window.moved((r - s + m) % m, tag, own.bytes().size, own.bytes().size);
-  reduce_everywhere(own, memory);
+  join_all(own, others, m, true);
   window.meet(words);
 }
 

@@ -3,11 +3,9 @@
 namespace lockstep {
 
 Messages::Step reduce_up(Messages& messages, const TreePlace& tree, Values values, int ranks) {
-  auto up = Messages::kStart;
-  for (const int child : tree.children) up = messages.fold(child, values, up);
-  if (tree.parent != -1) return messages.send(tree.parent, values, up);
-  messages.finish(up, ranks);
-  return up;
+  const bool root = tree.parent == -1;
+  const auto up = messages.fold(tree.children, values, root ? ranks : 0);
+  return root ? up : messages.send(tree.parent, values, up);
 }
 
 void send_down(Messages& messages, const TreePlace& tree, Values values, Messages::Step up) {

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// This rank's part of the way up: adds the children in order, then sends to the parent; the root
-// finishes. Returns the step that the way down has to come after.
+// This rank's part of the way up: adds the children in order, then sends to the parent; at the
+// root the total over `ranks` is complete. Returns the step that the way down has to come after.
 Messages::Step reduce_up(Messages&, const TreePlace&, Values, int ranks);
 // And of the way down.
 void send_down(Messages&, const TreePlace&, Values, Messages::Step up);

@@ -40,7 +40,28 @@ Bytes bytes_of(T& object) {
 // Copies from.size bytes. Nothing happens when either side is hollow. REQUIRES: equal sizes.
 void copy(Bytes into, ConstBytes from);
 
-// Folds `bytes` bytes of `from` into `into` in place, e.g. into[i] += from[i]. Pure, any thread.
-using Combine = void (*)(void* into, const void* from, std::size_t bytes);
+// How arriving bytes join those that are there, e.g. into[i] += from[i]: a function, and a state of
+// its own if it needs one, which the maker keeps alive as long as this is used. Bytes are whole
+// elements. Any thread; calls for different elements don't meet. A null one stands for overwriting.
+class Combine {
+ public:
+  using Function = void (*)(void* into, const void* from, std::size_t bytes, const void* state);
+
+  // NOLINTNEXTLINE(google-explicit-constructor): `nullptr` and a function say all there is to say
+  constexpr Combine(std::nullptr_t = nullptr) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Combine(Function function, const void* state = nullptr)
+      : function_(function), state_(state) {}
+
+  explicit operator bool() const { return function_ != nullptr; }
+  void operator()(void* into, const void* from, std::size_t bytes) const {
+    function_(into, from, bytes, state_);
+  }
+  bool operator==(const Combine&) const = default;
+
+ private:
+  Function function_ = nullptr;
+  const void* state_ = nullptr;
+};
 
 }  // namespace lockstep

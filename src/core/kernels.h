@@ -8,15 +8,40 @@
 
 namespace lockstep {
 
-// Folds several buffers element by element, in their order, multiplies by `factor` unless it is 1,
-// and writes the result into all of them: each cache line is fetched once.
-using FoldEverywhere = void (*)(std::byte* const* buffers, std::size_t bytes, double factor);
+// What a kernel knows that joins one of several operands, as the state of its Combine.
+struct Joining {
+  const std::byte* own = nullptr;  // element 0 of the values that the others join
+  std::byte* beside = nullptr;     // element 0 of what is kept meanwhile, in fp32
+  int ranks = 0;                   // what a mean is divided by
+  unsigned operand = 0;            // which joins, from 1
+  std::size_t stride = 0;          // from one slot to the next, in elements
+};
+
+// fp16 and bf16: the sum is kept beside in fp32 until the last operand joins.
+struct Beside {
+  Combine::Function first, next;  // write beside, and leave the values as they are
+  Combine::Function sum, mean;    // the last: write the values
+};
+
+// Joins several buffers element by element, in their order and as the kernels above would, and
+// writes the result into all of them: each cache line is fetched once.
+using Everywhere = void (*)(std::byte* const* buffers, std::size_t bytes);
 inline constexpr int kMostFused = 4;  // buffers
 
 struct Kernels {
   const char* instruction_set;
-  Combine add[6], min[6], max[6];                    // by Type
-  FoldEverywhere add_everywhere[6][kMostFused + 1];  // by Type and number of buffers, from 2
+  Combine::Function add[6], min[6], max[6];  // by Type
+  Combine::Function mean[6];                 // adds the last operand and divides by Joining::ranks
+  Beside beside[6];                          // of fp16 and bf16
+  // A mean of fp32. Operands are added in pairs, sums of two in pairs, and so on, as a binary
+  // counter carries: beside are slots for sums of 1, 2, 4, … operands, and the largest sum is in
+  // the values. So no sum of equal operands is rounded. The last one and what there is are added
+  // in fp64, which is wide enough for sums of any number of equal ones, and divided.
+  Combine::Function pair, last_pair;
+  // Of fp32: the sum of (own - x), kept beside.
+  Combine::Function first_distance, next_distance;
+  Everywhere add_everywhere[6][kMostFused + 1];  // by Type and number of buffers, from 2
+  Everywhere mean_everywhere[6][kMostFused + 1];
   void (*scale[6])(void* v, std::size_t count, double factor);
   bool (*finite)(const float* v, std::size_t count);  // neither NaN nor infinity among them
   SgdKernel sgd;

@@ -1,5 +1,6 @@
 // Compiled once per instruction set, with LOCKSTEP_SET naming it (kernels.cmake).
 // fp16 and bf16 are widened to fp32, joined, and rounded to nearest even.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -55,8 +56,42 @@ struct Max {
   }
 };
 
+// What is kept of values of type T while more of them join.
+template <class T>
+using Kept = std::conditional_t<std::is_same_v<T, double>, double,
+                                std::conditional_t<std::is_integral_v<T>, T, float>>;
+template <class T>
+constexpr bool kIsNarrow = sizeof(T) == 2;
+
+// What the sums of a mean are divided by.
+struct Divisor {
+  explicit Divisor(int n) : ranks(n), share(1.0 / n) {}
+  int ranks;
+  double share;
+};
+
+// To fp32 a product in fp64 is as good as a quotient, and faster. fp64 has nothing wider.
+template <class W>
+inline W quotient(double sum, const Divisor& by) {
+  if constexpr (std::is_same_v<W, float>)
+    return static_cast<float>(sum * by.share);
+  else
+    return sum / by.ranks;
+}
+
+// Integers go to the nearest; where two are as near, away from zero.
+template <class T>
+inline T divided(Kept<T> sum, const Divisor& by) {
+  if constexpr (std::is_integral_v<T>) {
+    const T rest = sum % by.ranks, left = rest < 0 ? -rest : rest;
+    return sum / by.ranks + (left < by.ranks - left ? 0 : sum < 0 ? -1 : 1);
+  } else {
+    return narrow<T>(quotient<Kept<T>>(sum, by));
+  }
+}
+
 template <class T, class Join>
-void fold(void* into, const void* from, std::size_t bytes) {
+void fold(void* into, const void* from, std::size_t bytes, const void*) {
   T* __restrict a = static_cast<T*>(into);
   const T* __restrict b = static_cast<const T*>(from);
   const std::size_t count = bytes / sizeof(T);
@@ -64,17 +99,143 @@ void fold(void* into, const void* from, std::size_t bytes) {
 }
 
 template <class T>
-inline T times(T v, double factor) {
-  if constexpr (std::is_same_v<T, float>)
-    return v * static_cast<float>(factor);
+void fold_mean(void* into, const void* from, std::size_t bytes, const void* state) {
+  T* __restrict a = static_cast<T*>(into);
+  const T* __restrict b = static_cast<const T*>(from);
+  const std::size_t count = bytes / sizeof(T);
+  const Divisor by(static_cast<const Joining*>(state)->ranks);
+  for (std::size_t i = 0; i < count; ++i)
+    a[i] = divided<T>(Add::join(widen(a[i]), widen(b[i])), by);
+}
+
+// One operand of several, with what is kept beside: the first, then others, then the last.
+template <class T>
+inline Kept<T> kept_of(T own, T from) {
+  if constexpr (kIsNarrow<T>)
+    return widen(own) + widen(from);
   else
-    return narrow<T>(static_cast<double>(widen(v)) * factor);
+    return own - from;
+}
+template <class T>
+inline Kept<T> kept_with(Kept<T> kept, T own, T from) {
+  return kIsNarrow<T> ? kept + widen(from) : kept + (widen(own) - widen(from));
+}
+template <class T, bool kMean>
+inline T total_of(Kept<T> kept, const Divisor& by) {
+  if constexpr (kMean)
+    return divided<T>(kept, by);
+  else
+    return narrow<T>(kept);
+}
+
+constexpr std::size_t kBlock = 512;  // elements, in the first cache
+
+template <class T>
+Kept<T>* beside(const Joining& joining, const void* into) {
+  const auto at = static_cast<const std::byte*>(into) - joining.own;
+  return reinterpret_cast<Kept<T>*>(joining.beside) + at / static_cast<std::ptrdiff_t>(sizeof(T));
+}
+
+template <class T>
+void join_first(void* into, const void* from, std::size_t bytes, const void* state) {
+  const T* __restrict own = static_cast<const T*>(into);
+  const T* __restrict b = static_cast<const T*>(from);
+  Kept<T>* __restrict kept = beside<T>(*static_cast<const Joining*>(state), into);
+  const std::size_t count = bytes / sizeof(T);
+  for (std::size_t i = 0; i < count; ++i) kept[i] = kept_of(own[i], b[i]);
+}
+
+template <class T>
+void join_next(void* into, const void* from, std::size_t bytes, const void* state) {
+  const T* __restrict own = static_cast<const T*>(into);
+  const T* __restrict b = static_cast<const T*>(from);
+  Kept<T>* __restrict kept = beside<T>(*static_cast<const Joining*>(state), into);
+  const std::size_t count = bytes / sizeof(T);
+  for (std::size_t i = 0; i < count; ++i) kept[i] = kept_with(kept[i], own[i], b[i]);
+}
+
+template <class T, bool kMean>
+void join_last(void* into, const void* from, std::size_t bytes, const void* state) {
+  const Joining& joining = *static_cast<const Joining*>(state);
+  T* __restrict own = static_cast<T*>(into);
+  const T* __restrict b = static_cast<const T*>(from);
+  const Kept<T>* __restrict kept = beside<T>(joining, into);
+  const std::size_t count = bytes / sizeof(T);
+  const Divisor by(joining.ranks);
+  for (std::size_t i = 0; i < count; ++i)
+    own[i] = total_of<T, kMean>(kept_with(kept[i], own[i], b[i]), by);
+}
+
+// Operand k of a mean in fp32, see Joining. Block by block, so that the loops over slots are
+// outside those over elements.
+void join_pair(void* into, const void* from, std::size_t bytes, const void* state) {
+  const Joining& joining = *static_cast<const Joining*>(state);
+  float* const own = static_cast<float*>(into);
+  const float* const x = static_cast<const float*>(from);
+  float* const kept = beside<float>(joining, into);
+  const std::size_t count = bytes / sizeof(float);
+  const unsigned there = joining.operand, levels = std::countr_one(there);
+  const bool all = there + 1 == 1u << levels;  // of the sums so far, the largest of which is `own`
+  const unsigned slots = all ? levels - 1 : levels;
+  float* const result = all ? own : kept + levels * joining.stride;
+  if (slots == 0 && !all) return void(std::memcpy(result, x, bytes));
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t size = std::min(kBlock, count - begin);
+    float sum[kBlock];
+    const float* last = x + begin;
+    for (unsigned level = 0; level < slots; ++level) {
+      const float* const slot = kept + level * joining.stride + begin;
+      for (std::size_t i = 0; i < size; ++i) sum[i] = slot[i] + last[i];
+      last = sum;
+    }
+    if (all)
+      for (std::size_t i = 0; i < size; ++i) own[begin + i] += last[i];
+    else
+      std::memcpy(result + begin, last, size * sizeof(float));
+  }
+}
+
+// W: what the sums are added in.
+template <class W>
+void join_last_pair_in(float* __restrict own, const float* __restrict x, const float* kept,
+                       std::size_t count, const Joining& joining) {
+  const Divisor by(joining.ranks);
+  const unsigned there = joining.operand, slots = there & ~std::bit_floor(there);
+  if (slots == 0) {
+    for (std::size_t i = 0; i < count; ++i) own[i] = quotient<float>(W(x[i]) + W(own[i]), by);
+    return;
+  }
+  const unsigned first = std::countr_zero(slots);
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t size = std::min(kBlock, count - begin);
+    W sum[kBlock];
+    for (unsigned level = first; slots >> level; ++level) {
+      if (!(slots >> level & 1)) continue;
+      const float* const slot = kept + level * joining.stride + begin;
+      if (level == first)
+        for (std::size_t i = 0; i < size; ++i) sum[i] = W(x[begin + i]) + W(slot[i]);
+      else
+        for (std::size_t i = 0; i < size; ++i) sum[i] += W(slot[i]);
+    }
+    for (std::size_t i = 0; i < size; ++i)
+      own[begin + i] = quotient<float>(sum[i] + W(own[begin + i]), by);
+  }
+}
+
+// Where the number of operands is a power of two all sums of equal ones are exact in fp32 too.
+void join_last_pair(void* into, const void* from, std::size_t bytes, const void* state) {
+  const Joining& joining = *static_cast<const Joining*>(state);
+  const auto join = std::has_single_bit(joining.operand + 1) ? join_last_pair_in<float>
+                                                             : join_last_pair_in<double>;
+  join(static_cast<float*>(into), static_cast<const float*>(from), beside<float>(joining, into),
+       bytes / sizeof(float), joining);
 }
 
 template <class T>
 void multiply(void* values, std::size_t count, double factor) {
   T* v = static_cast<T*>(values);
-  for (std::size_t i = 0; i < count; ++i) v[i] = times(v[i], factor);
+  for (std::size_t i = 0; i < count; ++i)
+    v[i] = narrow<T>(static_cast<double>(widen(v[i])) * factor);
 }
 
 // The largest magnitude, as bits: from the exponent of all ones on they are not finite.
@@ -87,37 +248,52 @@ bool all_finite(const float* v, std::size_t count) {
   return largest < 0x7f800000;
 }
 
-template <class T, int kBuffers, bool kScaled>
-void add_to_all(std::byte* const* buffers, std::size_t bytes, double factor) {
-  T* at[kBuffers];
-  for (int b = 0; b < kBuffers; ++b) at[b] = reinterpret_cast<T*>(buffers[b]);
-  const std::size_t count = bytes / sizeof(T);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) {
-    T sum = at[0][i];
-    for (int b = 1; b < kBuffers; ++b) sum = narrow<T>(Add::join(widen(sum), widen(at[b][i])));
-    if constexpr (kScaled) sum = times(sum, factor);
-    for (int b = 0; b < kBuffers; ++b) at[b][i] = sum;
+// Element i of all buffers, joined in their order.
+template <class T, int kBuffers, bool kMean>
+inline T joined(T* const* at, std::size_t i, const Divisor& by) {
+  if constexpr (kMean && std::is_same_v<T, float> && kBuffers > 2) {
+    const float two = at[0][i] + at[1][i];
+    if constexpr (kBuffers == 3)
+      return quotient<float>(double(at[2][i]) + double(two), by);
+    else
+      return (at[3][i] + at[2][i] + two) * 0.25f;
+  } else {
+    Kept<T> sum = widen(at[0][i]);
+    for (int b = 1; b < kBuffers; ++b) sum = Add::join(sum, Kept<T>(widen(at[b][i])));
+    return total_of<T, kMean>(sum, by);
   }
 }
 
-template <class T, int kBuffers>
-void add_everywhere(std::byte* const* buffers, std::size_t bytes, double factor) {
-  if (factor == 1)
-    add_to_all<T, kBuffers, false>(buffers, bytes, factor);
-  else
-    add_to_all<T, kBuffers, true>(buffers, bytes, factor);
+template <class T, int kBuffers, bool kMean>
+void everywhere(std::byte* const* buffers, std::size_t bytes) {
+  T* at[kBuffers];
+  for (int b = 0; b < kBuffers; ++b) at[b] = reinterpret_cast<T*>(buffers[b]);
+  const std::size_t count = bytes / sizeof(T);
+  const Divisor by(kBuffers);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const T result = joined<T, kBuffers, kMean>(at, i, by);
+    for (int b = 0; b < kBuffers; ++b) at[b][i] = result;
+  }
 }
 
 template <class T>
-constexpr void fill_everywhere(FoldEverywhere (&row)[kMostFused + 1]) {
-  row[2] = add_everywhere<T, 2>;
-  row[3] = add_everywhere<T, 3>;
-  row[4] = add_everywhere<T, 4>;
+constexpr void fill_joins(Kernels& kernels, int type) {
+  kernels.mean[type] = fold_mean<T>;
+  if constexpr (kIsNarrow<T>)
+    kernels.beside[type] = {join_first<T>, join_next<T>, join_last<T, false>, join_last<T, true>};
+  Everywhere(&sums)[kMostFused + 1] = kernels.add_everywhere[type];
+  sums[2] = everywhere<T, 2, false>;
+  sums[3] = everywhere<T, 3, false>;
+  sums[4] = everywhere<T, 4, false>;
+  Everywhere(&means)[kMostFused + 1] = kernels.mean_everywhere[type];
+  means[2] = everywhere<T, 2, true>;
+  means[3] = everywhere<T, 3, true>;
+  means[4] = everywhere<T, 4, true>;
 }
 
 template <class Join>
-constexpr void fill(Combine (&row)[6]) {
+constexpr void fill(Combine::Function (&row)[6]) {
   row[0] = fold<float, Join>;
   row[1] = fold<double, Join>;
   row[2] = fold<_Float16, Join>;
@@ -142,12 +318,16 @@ constexpr Kernels make() {
   fill<Add>(k.add);
   fill<Min>(k.min);
   fill<Max>(k.max);
-  fill_everywhere<float>(k.add_everywhere[0]);
-  fill_everywhere<double>(k.add_everywhere[1]);
-  fill_everywhere<_Float16>(k.add_everywhere[2]);
-  fill_everywhere<Bf16>(k.add_everywhere[3]);
-  fill_everywhere<std::int32_t>(k.add_everywhere[4]);
-  fill_everywhere<std::int64_t>(k.add_everywhere[5]);
+  fill_joins<float>(k, 0);
+  fill_joins<double>(k, 1);
+  fill_joins<_Float16>(k, 2);
+  fill_joins<Bf16>(k, 3);
+  fill_joins<std::int32_t>(k, 4);
+  fill_joins<std::int64_t>(k, 5);
+  k.pair = join_pair;
+  k.last_pair = join_last_pair;
+  k.first_distance = join_first<float>;
+  k.next_distance = join_next<float>;
   k.scale[0] = multiply<float>;
   k.scale[1] = multiply<double>;
   k.scale[2] = multiply<_Float16>;

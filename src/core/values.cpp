@@ -21,16 +21,6 @@ Enum named(std::string_view what, std::string_view name,
   throw_unknown(what, name, names);
 }
 
-// To the nearest; where two are as near, away from zero.
-template <class T>
-void divide(Values v, int divisor) {
-  T* at = reinterpret_cast<T*>(v.bytes().data);
-  for (std::size_t i = 0; i < v.count(); ++i) {
-    const T rest = at[i] % divisor, left = rest < 0 ? -rest : rest;
-    at[i] = at[i] / divisor + (left < divisor - left ? 0 : at[i] < 0 ? -1 : 1);
-  }
-}
-
 }  // namespace
 
 std::size_t size_of(Type type) { return kSizes[static_cast<std::size_t>(type)]; }
@@ -74,16 +64,6 @@ void combine(Values into, ConstBytes from) {
 void scale(Values v, double factor) {
   if (v.is_hollow() || v.count() == 0) return;
   kernels().scale[static_cast<std::size_t>(v.type())](v.bytes().data, v.count(), factor);
-}
-
-void finish(Values total, int ranks) {
-  if (total.op() != Op::mean || ranks <= 1 || total.is_hollow()) return;
-  if (total.type() == Type::int32)
-    divide<std::int32_t>(total, ranks);
-  else if (total.type() == Type::int64)
-    divide<std::int64_t>(total, ranks);
-  else
-    scale(total, 1.0 / ranks);
 }
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ class Values {
   // The same numbers, to be joined by another operator.
   Values as(Op op) const { return {data_, count_, type_, op}; }
 
-  // The kernel that folds another rank's values into these (for `mean`: adds; scale at the end).
+  // The kernel that folds another rank's values into these; `mean` adds. See total.h for several.
   Combine combine() const;
   // Type and operator in one byte, for the wire: ranks that disagree are told so.
   std::uint8_t format() const;
@@ -58,7 +58,5 @@ std::string format_name(std::uint8_t format);
 void combine(Values into, ConstBytes from);
 // v[i] *= factor, rounded once to the type; integers are truncated towards zero.
 void scale(Values v, double factor);
-// Where the total is complete: divides by `ranks` if the operator is `mean`, else nothing.
-void finish(Values total, int ranks);
 
 }  // namespace lockstep

@@ -29,25 +29,20 @@ class DPsgd final : public Strategy {
     pull_.emplace(replica.weights(), replica.weights().count());
   }
 
-  // As x_i + (sum_j x_j - d x_i)/(d+1): the step is added to x_i alone, and x_i stays as it is
-  // until the neighbours have it.
+  // As x_i - sum_j (x_i - x_j)/(d+1), so that equal weights come back to the bit. The step is added
+  // to x_i alone, and x_i stays as it is until the neighbours have it.
   void update(Replica& replica, const Step& step) override {
     const std::vector<int> neighbours = neighbours_of(crew_.rank.rank());
     const double degree = static_cast<double>(neighbours.size());
     const Values x = replica.weights(), pull = pull_->values();
-    copy(pull.bytes(), x.bytes());
-    scale(pull, -degree);
     Messages messages(crew_.rank.peers, tag_of(Purpose::weights, step), segment_bytes_if_busy(x));
-    auto sum = Messages::kStart;  // in the order of neighbours, so that one seed gives the same
-    for (const int j : neighbours) {
-      messages.send(j, x);
-      sum = messages.fold(j, pull, sum);
-    }
+    for (const int j : neighbours) messages.send(j, x);
+    messages.fold_distances(neighbours, x, pull);
     messages.run();
     const double share = shares_of(step.samples)[crew_.rank.rank()];
     if (share != 1) scale(replica.gradients(), share);
     replica.apply_gradients(step.number);
-    if (!neighbours.empty()) add_scaled(x, 1 / (degree + 1), pull);
+    if (!neighbours.empty()) add_scaled(x, -1 / (degree + 1), pull);
   }
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
@@ -82,7 +77,7 @@ class DPsgd final : public Strategy {
   }
 
   const Graph graph_;
-  std::optional<Scratch> pull_;  // sum_j x_j - d x_i
+  std::optional<Scratch> pull_;  // sum_j (x_i - x_j)
 };
 
 }  // namespace

@@ -95,31 +95,33 @@ class ParameterServer final : public Strategy {
     messages.open_at_once(gradients.is_hollow() ? 1 : crew_.colocated ? 8 : 2);
     for_each_server([&](int server, Slice part) { messages.send(server, gradients.part(part)); },
                     weights.count());
-    auto sum = Messages::kStart;
-    for_each_worker([&](int worker) {
-      const bool first = sum == Messages::kStart && !crew_.works();
-      sum = first ? messages.take(worker, gradients.part(own))
-                  : messages.fold(worker, gradients.part(own), sum);
-    });
-    messages.finish(sum, crew_.workers);
+    const std::vector<int> workers = served_workers();
+    std::span<const int> others = workers;
+    auto first = Messages::kStart;  // a server that works has the first gradients
+    if (!crew_.works()) {
+      first = messages.take(workers[0], gradients.part(own));
+      others = others.subspan(1);
+    }
+    const auto sum = messages.fold(others, gradients.part(own), crew_.workers, first);
     messages.then(sum, [&](Slice piece) {
       replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});
     });
     messages.under(tag_of(Purpose::weights, step));
-    for_each_worker([&](int worker) { messages.send(worker, weights.part(own), sum); });
+    for (const int worker : workers) messages.send(worker, weights.part(own), sum);
     for_each_server([&](int server, Slice part) { messages.take(server, weights.part(part)); },
                     weights.count());
     messages.run();
   }
 
   // Whom this rank serves, in the order of summation.
-  template <class F>
-  void for_each_worker(F&& f) const {
+  std::vector<int> served_workers() const {
     const int m = crew_.workers, me = crew_.rank.rank();
+    std::vector<int> workers;
     for (int s = 0; s < m; ++s) {
       const int worker = crew_.works() ? (me - s + m) % m : s;
-      if (worker != me) f(worker);
+      if (worker != me) workers.push_back(worker);
     }
+    return workers;
   }
   // Who serves this rank, and what: beginning with the one after it, so that not all push to the
   // same one first.

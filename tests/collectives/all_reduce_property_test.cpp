@@ -91,8 +91,7 @@ TEST_P(AllReduceProperty, SegmentsOfAnyLengthGiveTheSameSum) {
       fill(values, r);
       Messages messages(rank.peers, kTag, segment_bytes);
       auto step = Messages::kStart;
-      if (r > 0) step = messages.fold(r - 1, values);
-      if (r == m - 1) messages.finish(step, m);
+      if (r > 0) step = messages.fold(r - 1, values, r == m - 1 ? m : 0);
       if (r < m - 1) {
         step = messages.send(r + 1, values, step);
         step = messages.take(r + 1, values, step);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -72,7 +74,8 @@ inline void repeat(Values values, std::size_t first) {
   }
 }
 
-// Writes one number: a value whose bits are exact in every type.
+// Writes one number, rounded to the type: of two that are as near the even one, as integer the one
+// away from zero.
 inline void put(Values values, std::size_t i, double x) {
   std::byte* at = values.bytes().data + i * size_of(values.type());
   const auto write = [at](auto v) { std::memcpy(at, &v, sizeof v); };
@@ -84,15 +87,13 @@ inline void put(Values values, std::size_t i, double x) {
     case Type::fp16:
       return write(static_cast<_Float16>(x));
     case Type::bf16: {
-      const float f = static_cast<float>(x);
-      std::uint32_t bits;
-      std::memcpy(&bits, &f, sizeof bits);
-      return write(static_cast<std::uint16_t>(bits >> 16));
+      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+      return write(static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
     }
     case Type::int32:
-      return write(static_cast<std::int32_t>(x));
+      return write(static_cast<std::int32_t>(std::llround(x)));
     case Type::int64:
-      return write(static_cast<std::int64_t>(x));
+      return write(static_cast<std::int64_t>(std::llround(x)));
   }
 }
 
@@ -107,17 +108,20 @@ inline bool same_bits(Values a, const std::vector<std::byte>& b) {
          (b.empty() || std::memcmp(a.bytes().data, b.data(), b.size()) == 0);
 }
 
-// What an all-reduce of fill()ed values over m ranks has to give, to the bit.
+// What an all-reduce of fill()ed values over m ranks has to give, to the bit: their sums are exact.
 inline std::vector<std::byte> expected(int m, std::size_t count, Type type, Op op) {
-  std::vector<std::byte> total(count * size_of(type)), part(total.size());
-  const Values into(total.data(), count, type, op), from(part.data(), count, type, op);
+  std::vector<std::byte> total(count * size_of(type));
+  const Values into(total.data(), count, type, op);
   const std::size_t first = std::min(kPeriod, count);
-  fill(into, 0);
-  for (int rank = 1; rank < m; ++rank) {
-    fill(from.part({0, first}), rank);
-    combine(into.part({0, first}), from.part({0, first}).bytes());
+  for (std::size_t i = 0; i < first; ++i) {
+    int sum = 0, least = kPeriod, most = -least;
+    for (int rank = 0; rank < m; ++rank) {
+      const int x = number_at(rank, i);
+      sum += x, least = std::min(least, x), most = std::max(most, x);
+    }
+    const double mean = static_cast<double>(sum) / m;
+    put(into, i, op == Op::sum ? sum : op == Op::mean ? mean : op == Op::min ? least : most);
   }
-  finish(into.part({0, first}), m);
   if (count > 0) repeat(into, first);
   return total;
 }

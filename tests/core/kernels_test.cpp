@@ -45,8 +45,8 @@ TEST(Kernels, EverySetGivesTheSameBits) {
     for (std::size_t s = 1; s < n; ++s) {
       for (auto row : {&Kernels::add, &Kernels::min, &Kernels::max}) {
         auto expected = a, got = a;
-        (sets[0]->*row)[t](expected.data(), b.data(), b.size());
-        (sets[s]->*row)[t](got.data(), b.data(), b.size());
+        (sets[0]->*row)[t](expected.data(), b.data(), b.size(), nullptr);
+        (sets[s]->*row)[t](got.data(), b.data(), b.size(), nullptr);
         EXPECT_EQ(std::memcmp(expected.data(), got.data(), got.size()), 0)
             << sets[s]->instruction_set << " " << name_of(type);
       }
@@ -59,41 +59,68 @@ TEST(Kernels, EverySetGivesTheSameBits) {
   }
 }
 
-TEST(Kernels, EverywhereEqualsOneAfterTheOther) {
+// The first of `given`, joined by the others one after the other.
+using Buffer = std::vector<std::byte>;
+Buffer joined(const Kernels& kernels, Type type, const std::vector<Buffer>& given, bool mean) {
+  const auto t = static_cast<std::size_t>(type);
+  const std::size_t last = given.size() - 1;
+  const bool narrow = type == Type::fp16 || type == Type::bf16;
+  const bool paired = last > 1 && mean && type == Type::fp32;
+  Buffer own = given[0], beside(2 * kCount * sizeof(float));
+  Joining state{own.data(), beside.data(), static_cast<int>(given.size()), 1, kCount};
+  const auto join = [&](std::size_t k) {
+    const Beside& b = kernels.beside[t];
+    if (paired) return k == last ? kernels.last_pair : kernels.pair;
+    if (last > 1 && narrow) return k == last ? (mean ? b.mean : b.sum) : k == 1 ? b.first : b.next;
+    return k == last && mean ? kernels.mean[t] : kernels.add[t];
+  };
+  for (std::size_t k = 1; k <= last; ++k, ++state.operand)  // in two pieces, as messages come
+    for (const auto& [from, to] : {std::pair{std::size_t{0}, kCount / 3}, {kCount / 3, kCount}}) {
+      const std::size_t at = from * size_of(type), end = to * size_of(type);
+      join(k)(own.data() + at, given[k].data() + at, end - at, &state);
+    }
+  return own;
+}
+
+TEST(Kernels, EverySetJoinsSeveralToTheSameBits) {
   const Kernels* sets[3];
   const std::size_t n = kernel_sets(sets);
   Rng random(2, 0, purpose_of("everywhere"));
   for (Type type : kTypes)
-    for (int buffers = 2; buffers <= kMostFused; ++buffers)
-      for (const double factor : {1.0, 1.0 / buffers}) {
-        const auto t = static_cast<std::size_t>(type);
-        std::vector<decltype(random_values(type, random))> given;
-        for (int b = 0; b < buffers; ++b) given.push_back(random_values(type, random));
-        auto expected = given[0];
-        for (int b = 1; b < buffers; ++b)
-          sets[0]->add[t](expected.data(), given[b].data(), expected.size());
-        if (factor != 1) sets[0]->scale[t](expected.data(), kCount, factor);
-        for (std::size_t s = 0; s < n; ++s) {
+    for (std::size_t buffers = 2; buffers <= 9; ++buffers)
+      for (const bool mean : {false, true}) {
+        std::vector<Buffer> given;
+        for (std::size_t b = 0; b < buffers; ++b) given.push_back(random_values(type, random));
+        const Buffer expected = joined(*sets[0], type, given, mean);
+        for (std::size_t s = 1; s < n; ++s)
+          EXPECT_EQ(std::memcmp(joined(*sets[s], type, given, mean).data(), expected.data(),
+                                expected.size()),
+                    0)
+              << sets[s]->instruction_set << " " << name_of(type) << " " << buffers << " " << mean;
+        for (std::size_t s = 0; s < n && buffers <= kMostFused; ++s) {
           auto got = given;
           std::byte* at[kMostFused];
-          for (int b = 0; b < buffers; ++b) at[b] = reinterpret_cast<std::byte*>(got[b].data());
-          sets[s]->add_everywhere[t][buffers](at, expected.size(), factor);
-          for (int b = 0; b < buffers; ++b)
+          for (std::size_t b = 0; b < buffers; ++b) at[b] = got[b].data();
+          const auto& rows = mean ? sets[s]->mean_everywhere : sets[s]->add_everywhere;
+          rows[static_cast<std::size_t>(type)][buffers](at, expected.size());
+          for (std::size_t b = 0; b < buffers; ++b)
             EXPECT_EQ(std::memcmp(expected.data(), got[b].data(), expected.size()), 0)
-                << sets[s]->instruction_set << " " << name_of(type) << " " << buffers;
+                << sets[s]->instruction_set << " " << name_of(type) << " " << buffers
+                << " everywhere";
         }
       }
 }
 
 // One element through each set; they must agree, and that is the answer.
 template <class T>
-T through_all(Combine (Kernels::*row)[6], Type type, T a, T b) {
+T through_all(Combine::Function (Kernels::*row)[6], Type type, T a, T b) {
   const Kernels* sets[3];
   const std::size_t n = kernel_sets(sets);
   std::vector<T> answers;
   for (std::size_t s = 0; s < n; ++s) {
     std::vector<T> into(64, a), from(64, b);  // wide enough for the vector loop
-    (sets[s]->*row)[static_cast<std::size_t>(type)](into.data(), from.data(), 64 * sizeof(T));
+    (sets[s]->*row)[static_cast<std::size_t>(type)](into.data(), from.data(), 64 * sizeof(T),
+                                                    nullptr);
     for (T x : into) EXPECT_EQ(std::memcmp(&x, &into[0], sizeof x), 0);
     answers.push_back(into[0]);
   }

@@ -139,7 +139,7 @@ bug("scores the plain mean" local-sgd local_sgd.cpp
 
 sources(d_psgd.cpp)
 bug("never mixes" d-psgd d_psgd.cpp
-    [[    if (!neighbours.empty()) add_scaled(x, 1 / (degree + 1), pull);]] "")
+    [[    if (!neighbours.empty()) add_scaled(x, -1 / (degree + 1), pull);]] "")
 bug("steps twice" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number);]]
     [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
 bug("never steps" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number);]] "")
