@@ -195,10 +195,10 @@ TEST_P(EqualVectors, ComeBackToTheBit) {
 }
 
 TEST(ManyEqualVectors, ComeBackToTheBit) {
-  run_simulated_fabric(1000,
+  run_simulated_fabric(200,
                        [&](Rank& rank) {
                          keeps_equal(all_reduce_named("master-worker"), rank.peers);
-                         for (const int m : {49, 99})
+                         for (const int m : {33, 49})
                            if (const auto group = first_ranks(rank, m))
                              for (const char* row : {"round-robin", "all-to-all", "shared"})
                                keeps_equal(all_reduce_named(row), *group);
