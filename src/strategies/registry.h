@@ -21,8 +21,10 @@ struct StrategyParameter {
   std::string_view alias;                       // may be empty
 };
 
-// By what ranks exchange: the all-reduce that the crew names, servers, or their own messages.
-enum class Exchange { collective, servers, peers };
+// By what ranks exchange: the all-reduce that the crew names; servers whose optimiser steps, each
+// with a part of the parameters; servers that hold numbers, while workers' optimisers step all
+// parameters at once; or their own messages.
+enum class Exchange { collective, stepping_servers, holding_servers, peers };
 
 // How workers keep pace: all take each step together; or each goes at its own, exchanges when it
 // comes to it, and goes on without those that are gone; or in rounds, in which a manager hands out
@@ -43,7 +45,9 @@ struct StrategyRow {
   // Options has a value for each parameter. UsageError if one can't be.
   StrategyMaker (*maker)(const Options&);
 
-  bool has_servers() const { return exchange == Exchange::servers; }
+  bool has_servers() const {
+    return exchange == Exchange::stepping_servers || exchange == Exchange::holding_servers;
+  }
   bool goes_apart() const { return pace == Pace::apart; }
   bool goes_in_rounds() const { return pace == Pace::rounds; }
   // Do the others go on when a worker dies?

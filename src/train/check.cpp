@@ -120,12 +120,13 @@ void check_scaling(const TrainConfig& config) {
 // What a strategy and an optimiser can't do together.
 void check_optimiser(const TrainConfig& config) {
   const std::string_view optimiser = Options::name_in(config.optimizer);
-  if (optimiser == "lars" && config.servers > 1)
-    throw UsageError(
-        fmt::format("--optimizer lars needs whole layers, and each of {} servers holds a part of "
-                    "the parameters: give --servers 1, or another optimizer",
-                    config.servers));
   const StrategyRow& row = strategy_named(config.strategy);
+  if (optimiser == "lars" && config.servers > 1 && row.exchange == Exchange::stepping_servers)
+    throw UsageError(
+        fmt::format("--optimizer lars needs whole layers, and with {} each of {} servers steps its "
+                    "own part of the parameters, wherever that cuts a layer: give --servers 1, "
+                    "another optimizer, or ssp or easgd, whose workers step all parameters",
+                    row.name, config.servers));
   if (row.name != "easgd" || strategy_options(config.strategy).number("momentum") == 0) return;
   if (optimiser != "sgd" || optimiser_options(config.optimizer).number("weight_decay") != 0)
     throw UsageError(

@@ -84,12 +84,17 @@ TEST(Check, RefusesOptimisersThatAStrategyWouldNotFollow) {
       c.optimizer = optimiser;
     };
   };
-  expect_refused(with("asp", 2, "lars:lr=1"), "--servers 1");
+  for (const char* strategy : {"parameter-server", "asp", "downpour"})
+    expect_refused(with(strategy, 2, "lars:lr=1"), "servers steps its own part of the parameters");
   expect_refused(with("easgd:momentum=0.9", 1, "adam:lr=1"), "EAMSGD");
   expect_refused(with("easgd:momentum=0.9", 1, "sgd:lr=1,weight_decay=0.1"), "EAMSGD");
   TrainConfig config;
   with("easgd:momentum=0.9", 1, "sgd:lr=1,momentum=0.5")(config);
   EXPECT_NO_THROW(check(config));
+  for (const char* strategy : {"ssp", "easgd"}) {
+    with(strategy, 2, "lars:lr=1")(config);
+    EXPECT_NO_THROW(check(config)) << strategy;
+  }
 }
 
 TEST(Check, RefusesToScaleARateThatFitsAlready) {

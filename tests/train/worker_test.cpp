@@ -170,6 +170,22 @@ TEST(Worker, LarsWorksWithOneServer) {
   }
 }
 
+// Where workers step and servers only add, the servers' shards may cut layers.
+TEST(Worker, LarsWorksWithSeveralServersThatDoNotStep) {
+  for (const std::string strategy : {"ssp", "easgd:period=2"}) {
+    TrainConfig config = small_config();
+    config.strategy = strategy;
+    config.workers = 1;
+    config.optimizer = "lars:lr=1,eta=0.1";
+    config.audit = true;
+    const auto model_with = [&](int servers) {
+      config.servers = servers;
+      return train_in("loopback", config).result.model_sha256;
+    };
+    EXPECT_EQ(model_with(3), model_with(1)) << strategy;
+  }
+}
+
 // Those of ranks that don't learn yet are read by others.
 TEST(Worker, SmaSkipsNoSamplesWhileItSearches) {
   TrainConfig config = small_config();
