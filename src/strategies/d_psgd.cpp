@@ -57,6 +57,9 @@ class DPsgd final : public Strategy {
     return {{{0, count}, gradients, own, m_less_one}};
   }
 
+  // Whoever mixes is part of the mean, with samples or without.
+  double mass() const override { return 1; }
+
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
     return neighbours_of(rank).size() * count * sizeof(float);
   }

@@ -65,6 +65,9 @@ class StepWise final : public Strategy {
     return flows;
   }
 
+  // Whoever goes on with averages is part of the mean, with samples or without.
+  double mass() const override { return 1; }
+
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
     std::size_t sent = 0;
     for (const Visit& visit : visits_of(step, rank, count)) {

@@ -1,5 +1,6 @@
 #include "strategies/strategy.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "transport/group.h"
@@ -17,6 +18,10 @@ void Strategy::read_model(Replica& replica, Values model) {
   const AllReduceRow& collective =
       crew_.collective.name == "shared" ? all_reduce_named("round-robin") : crew_.collective;
   collective.run(group, {Purpose::evaluation}, model.as(Op::mean));
+}
+
+double Strategy::mass() const {
+  return std::ranges::binary_search(crew_.idle, crew_.rank.rank()) ? 0 : 1;
 }
 
 Flow Strategy::flow_of_model(int, std::size_t count) const {

@@ -150,8 +150,9 @@ class Strategy {
   // can. Nothing but under the audit.
   virtual void prove_at_rest(Transport& /*workers*/) {}
   // What this worker's weights count for in the model, which is the workers' mean by these. Where
-  // ranks go together: what its statistics of batch norm count for. Not zero on all;
-  virtual double mass() const { return 1; }
+  // ranks go together, or the model is elsewhere: what its statistics of batch norm count for. 0:
+  // it takes no part. Not zero on all. Default: 1, and 0 where it has no samples in the whole run;
+  virtual double mass() const;
   // or the model is elsewhere: asks there, writes it and returns true.
   virtual bool fetch_model(Values) { return false; }
   // Seconds of update() or serve() in which this rank only waited for others, so far.

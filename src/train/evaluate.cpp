@@ -117,8 +117,8 @@ Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::ui
 }
 
 void evaluate(Transport& workers, Learner& learner, const Experiment& experiment,
-              const Model& model, std::span<const float> own, Score& score) {
-  const double apart = distance(own, model.weights);
+              const Model& model, std::span<const float> own, bool takes_part, Score& score) {
+  const double apart = takes_part ? distance(own, model.weights) : 0;
   const AsModel as_model(learner, model);
   const std::size_t classes = experiment.data.test->classes();
   const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
@@ -129,6 +129,7 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
   sums.insert(sums.end(), tally.answers.begin(), tally.answers.end());
   sums.push_back(tally.loss_sum);
   sums.push_back(apart);
+  sums.push_back(takes_part ? 1 : 0);
   sum_over_ranks(workers, sums);
   const std::span<const double> correct(sums.data(), classes), samples(&sums[classes], classes),
       answers(&sums[2 * classes], classes);
@@ -140,7 +141,8 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
     score.loss = sums[3 * classes] / all;
     score.most_predicted = *std::ranges::max_element(answers) / all;
   }
-  score.consensus_distance = sums[3 * classes + 1] / workers.size();
+  const double taking_part = sums[3 * classes + 2];
+  score.consensus_distance = taking_part > 0 ? sums[3 * classes + 1] / taking_part : 0;
 }
 
 std::string save_model(Learner& learner, const Model& model, const std::string& path, bool audit) {

@@ -31,7 +31,7 @@ void prove_mean(Transport& workers, std::string_view what, std::span<const float
 // predicted class, and the consensus distance of `own` weights; the same on all workers. AuditError
 // where the run is audited and the network that answered was not the model.
 void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
-              std::span<const float> own, Score&);
+              std::span<const float> own, bool takes_part, Score&);
 
 // Writes that model, unless `path` is empty; it is whole and on disk when this returns. Returns the
 // SHA-256 of its weights, by which two runs can be seen to have ended with the same bits. `audit`:

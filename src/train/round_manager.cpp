@@ -8,15 +8,18 @@ namespace {
 // A task's time is up when it is, not a rounding error before.
 constexpr double kLeastWaitSeconds = 1e-3;
 
-// The mean squared distance of results from what was made of them.
+// The mean squared distance of results from what was made of them. A task without samples has none.
 double spread(Values model, const std::vector<RoundResult>& results) {
-  double sum = 0;
-  for (const RoundResult& result : results)
+  double sum = 0, count = 0;
+  for (const RoundResult& result : results) {
+    if (result.samples == 0) continue;
     for (std::size_t i = 0; i < model.count(); ++i) {
       const double d = double(floats(result.model.weights)[i]) - double(floats(model)[i]);
       sum += d * d;
     }
-  return sum / static_cast<double>(results.size());
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
 }
 
 }  // namespace
@@ -240,7 +243,8 @@ void RoundManager::score(int epoch, const std::vector<RoundResult>& results) {
                               plan_.steps_before(epoch + 1), true, session_.clock().training_s());
   if (!session_.experiment.hollow()) {
     const Values weights = session_.replica().weights();
-    evaluate(alone_, session_.learner(), session_.experiment, model(), floats(weights), score);
+    evaluate(alone_, session_.learner(), session_.experiment, model(), floats(weights), true,
+             score);
     score.consensus_distance = spread(weights, results);
   }
   session_.keep(score);

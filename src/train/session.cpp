@@ -312,7 +312,8 @@ void Session::score(std::uint64_t taken) {
   if (crew_.works() && !experiment.hollow()) {
     const Model model =
         model_of(workers(), *strategy_, *learner_, log_.own_samples(), config_.audit);
-    evaluate(workers(), *learner_, experiment, model, floats(replica_.weights()), score);
+    evaluate(workers(), *learner_, experiment, model, floats(replica_.weights()),
+             strategy_->mass() > 0, score);
   }
   recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);
   keep(score);

@@ -126,7 +126,7 @@ void Snapshots::score(const Kept& kept) {
   Score score =
       ProgressLog::score_from(sums, kept.steps, session_.ends_epoch(kept.steps), training_s);
   evaluate(session_.workers(), session_.learner(), session_.experiment, mean_of(kept, central),
-           kept.own, score);
+           kept.own, kept.mass > 0, score);
   session_.keep(score);
 }
 
