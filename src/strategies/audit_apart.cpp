@@ -28,6 +28,10 @@ class AuditedApart final : public Strategy {
     contributions_ = inner_->contributions();
   }
   void go() override { inner_->go(); }
+  void hand_over(Replica& replica, std::uint64_t taken) override {
+    inner_->book().follow(replica, [&](Replica& watched) { inner_->hand_over(watched, taken); });
+    if (inner_->book().steps() != 0) proof_.fail("its optimiser stepped when the run was over");
+  }
   void rest(Replica& replica) override {
     inner_->book().follow(replica, [&](Replica& watched) { inner_->rest(watched); });
     contributions_ = inner_->contributions();

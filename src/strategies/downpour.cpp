@@ -10,7 +10,8 @@
 // the bit.
 //
 // A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`. One that has had no
-// samples since it last did either stays away.
+// samples since it last did either stays away. When the run is over it pushes what is left of its
+// sum, so that every gradient has reached the model; at a checkpoint it keeps it.
 #include <sstream>
 
 #include "strategies/central.h"
@@ -39,11 +40,14 @@ class Downpour final : public Central {
       replica.apply_gradients(step.number);
       has_news_ = true;
     }
-    if ((step.number + 1) % push_ == 0 && has_sum_) push_sum(step);
+    if ((step.number + 1) % push_ == 0 && has_sum_) push_sum(step.number);
     if ((step.number + 1) % fetch_ == 0 && has_news_) fetch(replica, step);
     if (has_sum_) book_.still_owes(proof_.of(sum_->values()));
   }
 
+  void hand_over(Replica&, std::uint64_t taken) override {
+    if (has_sum_) push_sum(taken - 1);
+  }
   void rest(Replica& replica) override {
     take_fetched(replica);
     Central::rest(replica);
@@ -76,12 +80,12 @@ class Downpour final : public Central {
     has_sum_ = true;
   }
   // A copy, so that the next sum can begin.
-  void push_sum(const Step& step) {
+  void push_sum(std::uint64_t step) {
     const Values sum = sum_->values();
     finish(pushing_);
     if (!pushed_) pushed_ = std::make_shared<Scratch>(sum, sum.count());
     copy(pushed_->values().bytes(), sum.bytes());
-    pushing_ = start_push(step, pushed_);
+    pushing_ = start_push({step, 0, {}}, pushed_);
     has_sum_ = false;
   }
   void fetch(Replica& replica, const Step& step) {

@@ -142,6 +142,9 @@ class Strategy {
   // Before a worker's first step, at first and after each rest: all have met since, and have saved
   // what they had.
   virtual void go() {}
+  // After a worker's last step of the run, of as many as it has taken, before it comes to rest:
+  // gives away what it has learnt and kept for a later exchange.
+  virtual void hand_over(Replica&, std::uint64_t /*taken*/) {}
   // After a worker's last step before all ranks meet. Returns when nothing of this rank's is under
   // way and all workers rest or are gone: others may still need its answers. Then replicas hold
   // what the run goes on with, and fetch_model() what it has come to.

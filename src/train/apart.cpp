@@ -39,6 +39,7 @@ class Leg {
       session_.take(taken);
       snapshots_.stepped(++taken);
     }
+    if (works && session_.is_over(taken)) session_.strategy().hand_over(session_.replica(), taken);
     rested_s += session_.rest();
     return taken;
   }

@@ -95,9 +95,10 @@ std::optional<std::string> no_exchange(const TrainConfig& config, std::uint64_t 
     if (config.workers == 1 && !row.has_servers()) continue;
     if (row.name == "local-sgd" && options.integer("from_epoch") > 0) continue;
     return fmt::format(
-        "{} exchanges every {} steps, and this run has {}: its workers never exchange anything; "
-        "give a smaller {}, or more steps",
-        row.name, every, steps, key);
+        "{} exchanges every {} steps, and this run has {}: its workers {}; give a "
+        "smaller {}, or more steps",
+        row.name, every, steps,
+        row.name == "downpour" ? "push nothing before it is over" : "never exchange anything", key);
   }
   return {};
 }

@@ -130,6 +130,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
       if (training.stepped) training.stepped(me);
     }
     record.trained_s = rank.clock.now() - start;
+    strategy->hand_over(replica, training.steps);
     strategy->rest(replica);
     if (training.leaves < 0) prove_at_rest(training, metered, *strategy);
     Floats model(replica.weight_span().size());

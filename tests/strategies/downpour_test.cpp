@@ -88,6 +88,22 @@ TEST_P(Downpour, WhatIsPushedAndWhatIsNotYetIsAllThatWasComputed) {
   }
 }
 
+// Also what ends no sum of gradients, and also where only the first of them was computed.
+TEST_P(Downpour, WhenTheRunIsOverAllThatWasComputedIsInTheModel) {
+  std::vector<ApartTraining> trainings;
+  for (const char* spec : {"downpour:push=3,fetch=2", "downpour:push=50", "downpour:push=19"}) {
+    trainings.push_back(apart(spec, 3, 2));
+    trainings.back().gradient = whole_gradient;
+    trainings.back().audit = true;
+  }
+  const auto outcomes = run_apart_all(GetParam(), trainings);
+  for (std::size_t k = 0; k < outcomes.size(); ++k)
+    for (std::size_t i = 0; i < trainings[k].count; ++i)
+      EXPECT_EQ(outcomes[k][0].model[i],
+                static_cast<float>(i % 7) - trainings[k].rate * whole_sum(trainings[k], i))
+          << k << " " << i;
+}
+
 // It goes on from its own weights, so what others had pushed by then is as unseen as before.
 TEST_P(Downpour, ARestIsNoRead) {
   Contributions contributions;
@@ -117,8 +133,9 @@ TEST_P(Downpour, ARestIsNoRead) {
 TEST_P(Downpour, BytesAreTheFormula) {
   ApartTraining t = apart("downpour:push=3,fetch=2", 2, 1);
   const auto outcome = run_apart(GetParam(), t);
-  EXPECT_THAT(bytes_sent(outcome), ElementsAre(4 * 23 * 6, 4 * 23 * 6, 4 * 23 * 20));
-  EXPECT_EQ(updates_in(outcome[2]), 12u);
+  // Of 20 steps the last two end no sum of three, and are pushed when the run is over.
+  EXPECT_THAT(bytes_sent(outcome), ElementsAre(4 * 23 * 7, 4 * 23 * 7, 4 * 23 * 20));
+  EXPECT_EQ(updates_in(outcome[2]), 14u);
   expect_all_got_the_model(t, outcome);
 }
 

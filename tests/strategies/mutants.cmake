@@ -262,7 +262,7 @@ bug("never takes what it fetches" downpour downpour.cpp [[    leaves_rest();
 bug("pushes a sum twice" downpour:push=2 downpour.cpp [[    has_sum_ = false;]] "")
 bug("forgets a gradient of the sum" downpour:push=2 downpour.cpp
     [[      combine(sum, gradients.bytes());]] [[      copy(sum.bytes(), gradients.bytes());]])
-bug("never pushes" downpour downpour.cpp [[    pushing_ = start_push(step, pushed_);]]
+bug("never pushes" downpour downpour.cpp [[    pushing_ = start_push({step, 0, {}}, pushed_);]]
     [[    (void)step;]])
 bug("never steps itself" downpour downpour.cpp [[      replica.apply_gradients(step.number);]] "")
 

@@ -182,6 +182,23 @@ TEST(Servers, ThatAreLostAreNamedWithWhatTheyHeld) {
     }
 }
 
+// Of 60 steps the last four end no sum of seven: they reach the model when the run is over, also
+// where there were checkpoints, before which the sum is kept.
+TEST(ApartEnds, DownpourPushesWhatIsLeft) {
+  TrainConfig config = config_of("all-reduce", 1);
+  const Score plain = train_in("loopback", config).result.scores.back();
+  EXPECT_EQ(plain.steps, 60u);
+  config.strategy = "downpour:push=7,fetch=100";
+  config.audit = true;
+  EXPECT_NEAR(train_in("loopback", config).result.scores.back().loss, plain.loss, 1e-5);
+  const TestFolder out;
+  const RunFolder folder(out.path());
+  WorkerOptions options;
+  options.folder = &folder;
+  config.checkpoint_every = 8;
+  EXPECT_NEAR(train_in("loopback", config, options).result.scores.back().loss, plain.loss, 1e-5);
+}
+
 TEST(ApartServers, WaitForScoresAsLongAsTheyTake) {
   TrainConfig config = config_of("asp", 2);
   config.evaluate_every = 1;
