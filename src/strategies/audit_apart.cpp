@@ -45,7 +45,11 @@ class AuditedApart final : public Strategy {
   int own_steps(const Step& step) const override { return inner_->own_steps(step); }
   void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
   bool fetch_model(Values model) override { return inner_->fetch_model(model); }
-  double mass() const override { return inner_->mass(); }
+  double mass() const override {
+    const double mass = inner_->mass();
+    inner_->book().counts_for(mass);
+    return mass;
+  }
   double waited_s() const override { return inner_->waited_s(); }
   double hidden_s() const override { return inner_->hidden_s(); }
   Sends sends() const override { return inner_->sends(); }

@@ -48,11 +48,12 @@ class Gossip final : public Strategy {
   }
 
   void begin(Replica& replica) override {
-    book_.has_mass(mass());
-    mail_ = std::make_shared<GossipMail>(crew_.rank, replica.weights(), proof_);
+    book_.starts_with_mass(mass(), crew_.workers);
+    mail_ = std::make_shared<GossipMail>(crew_.rank, replica.weights(), proof_.on());
   }
 
   void go() override {
+    book_.has_mass(mass());
     mail_->go();
     job_ = crew_.rank.background.post([mail = mail_](Transport& lane) { mail->work(lane); });
   }
@@ -123,19 +124,18 @@ class Gossip final : public Strategy {
   void mix(Values x, GossipMail::Parcel& parcel) {
     const double a = static_cast<double>(mass_), a_s = static_cast<double>(parcel.mass);
     const double share = a_s / (a + a_s);
-    const Projection mine = proof_.of(x);
     const Values x_s = parcel.x.values();
     add_scaled(x_s, -1, x);
     add_scaled(x, share, x_s);
-    proof_.expect("weights", x, {{1 - share, mine}, {share, parcel.proof}});
-    book_.arrived();
-    book_.mixes(share, parcel.proof);
     mass_ += parcel.mass;
+    std::vector<Massed> came;
     for (const auto& [from, head] : parcel.parts) {
-      book_.mass_came(part_of_all(head.mass()), from);
+      came.push_back({from, part_of_all(head.mass()), head.proof});
       contributions_.add(from, static_cast<double>(head.mass()) / (a + a_s),
                          head.steps_from(step_));
     }
+    book_.arrived();
+    book_.mixes(came);
   }
 
   // Nothing is sent where nobody else trains, or where half is nothing.

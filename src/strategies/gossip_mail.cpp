@@ -13,6 +13,22 @@ namespace {
 // An empty head: its sender has come to rest. On one tag, so that all it sent before comes before.
 constexpr Tag kHead{Purpose::weights, 0}, kWeights{Purpose::weights, 1};
 
+// The mean by masses, as x + share (x_s - x): who agrees goes on agreeing, to the bit. Writes to
+// x_s.
+void merge(Values x, std::uint64_t mass, Values x_s, std::uint64_t mass_s) {
+  const double a = static_cast<double>(mass), a_s = static_cast<double>(mass_s);
+  add_scaled(x_s, -1, x);
+  add_scaled(x, a_s / (a + a_s), x_s);
+}
+
+// What that makes of two messages with these heads, by what their weights were: the audit does not
+// look at the merged ones.
+GossipHead merged(const GossipHead& first, const GossipHead& last) {
+  const double a = static_cast<double>(first.mass()), b = static_cast<double>(last.mass());
+  const Term mean[] = {{a / (a + b), first.proof}, {b / (a + b), last.proof}};
+  return GossipHead::of(first.mass() + last.mass(), last.mass_and_step, sum_of(mean));
+}
+
 }  // namespace
 
 std::uint64_t GossipHead::steps_from(std::uint64_t step) const {
@@ -20,12 +36,11 @@ std::uint64_t GossipHead::steps_from(std::uint64_t step) const {
   return std::min(apart, static_cast<std::uint16_t>(-apart));
 }
 
-GossipMail::GossipMail(const Rank& rank, Values weights, const MixAudit& proof)
+GossipMail::GossipMail(const Rank& rank, Values weights, bool audited)
     : peers_(rank.peers),
       clock_(rank.clock),
       lock_(rank.lock),
-      proof_(proof),
-      head_bytes_(proof.on() ? sizeof(GossipHead) : sizeof(std::uint64_t)),
+      head_bytes_(audited ? sizeof(GossipHead) : sizeof(std::uint64_t)),
       pattern_(weights),
       gone_(rank.size()),
       rests_(rank.size()),
@@ -41,19 +56,6 @@ std::vector<int> GossipMail::others() {
         !std::ranges::binary_search(dead, peer))
       training.push_back(peer);
   return training;
-}
-
-// As x + share (x_s - x): who agrees goes on agreeing, to the bit. Writes to x_s.
-void GossipMail::merge(Values x, std::uint64_t& mass, Projection& proof, Values x_s,
-                       const GossipHead& head) const {
-  const double a = static_cast<double>(mass), a_s = static_cast<double>(head.mass());
-  const double share = a_s / (a + a_s);
-  add_scaled(x_s, -1, x);
-  add_scaled(x, share, x_s);
-  proof_.expect("weights that were merged on their way", x,
-                {{1 - share, proof}, {share, head.proof}});
-  proof = proof_.of(x);
-  mass += head.mass();
 }
 
 GossipMail::Outgoing GossipMail::idle_one() {
@@ -75,10 +77,8 @@ bool GossipMail::put(int to, const GossipHead& head, Values x) {
     return true;
   }
   const auto queued = std::find_if(outbox_.rbegin(), outbox_.rend(), is_for_it);
-  std::uint64_t sum = queued->head.mass();
-  Projection proof = queued->head.proof;
-  merge(queued->x.values(), sum, proof, out.x.values(), out.head);
-  queued->head = GossipHead::of(sum, head.mass_and_step, proof);  // with the last one's step
+  merge(queued->x.values(), queued->head.mass(), out.x.values(), head.mass());
+  queued->head = merged(queued->head, head);
   idle_.push_back(std::move(out));
   return false;
 }
@@ -88,9 +88,9 @@ void GossipMail::received(int from, const GossipHead& head, Scratch& x) {
   if (inbox_.parts.empty()) {
     std::swap(inbox_.x, x);
     inbox_.mass = head.mass();
-    inbox_.proof = head.proof;
   } else {
-    merge(inbox_.x.values(), inbox_.mass, inbox_.proof, x.values(), head);
+    merge(inbox_.x.values(), inbox_.mass, x.values(), head.mass());
+    inbox_.mass += head.mass();
   }
   inbox_.parts.push_back({from, head});
 }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "collectives/scratch.h"
-#include "strategies/mix_audit.h"
+#include "strategies/projection.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -26,7 +26,8 @@ struct GossipHead {
   static constexpr int kStepBits = 16;
 
   std::uint64_t mass_and_step = 0;  // the sender's step, modulo 2^16, in the lowest bits
-  Projection proof = {};            // of the weights; sent under the audit only
+  // Of the weights, where they come from; sent under the audit only.
+  Projection proof = {};
 
   static GossipHead of(std::uint64_t mass, std::uint64_t step, const Projection& proof) {
     return {mass << kStepBits | (step & ((1u << kStepBits) - 1)), proof};
@@ -46,12 +47,11 @@ class GossipMail {
     };
     std::vector<Part> parts = {};
     std::uint64_t mass = 0;
-    Projection proof = {};  // of x, as its senders have it
     Scratch x;
   };
 
   // For weights like these. Under the audit heads are sent whole, else their 8 bytes of mass.
-  GossipMail(const Rank& rank, Values weights, const MixAudit& proof);
+  GossipMail(const Rank& rank, Values weights, bool audited);
   GossipMail(const GossipMail&) = delete;
 
   // The job: until rest_when_sent() has been called, all peers rest or are gone, and nothing is
@@ -86,8 +86,6 @@ class GossipMail {
     Scratch x;
   };
 
-  void merge(Values into, std::uint64_t& mass, Projection& proof, Values x,
-             const GossipHead&) const;
   // Takes in what a job received into `x`, which then is other memory.
   void received(int from, const GossipHead&, Scratch& x);
   Outgoing idle_one();
@@ -95,7 +93,6 @@ class GossipMail {
   Transport& peers_;
   Clock& clock_;
   Lock& lock_;
-  const MixAudit proof_;
   const std::size_t head_bytes_;
   const Values pattern_;  // what buffers are like; its memory is not touched
   // Under the lock:

@@ -6,6 +6,12 @@
 #include "strategies/watched_replica.h"
 
 namespace lockstep {
+namespace {
+
+// Masses are whole numbers of 2^-47, so sums of them are exact; halves may differ by one.
+constexpr double kUnit = 0x1p-46;
+
+}  // namespace
 
 MixAudit::MixAudit(const Rank& rank)
     : on_(true), rank_(rank.rank()), seed_(mixed(rank.seed ^ purpose_of("audit"))) {}
@@ -40,11 +46,19 @@ void WeightBook::takes(std::vector<Term> theirs_and_own) {
   mix_ = std::move(theirs_and_own);
 }
 
-void WeightBook::mixes(double share, const Projection& theirs) {
+void WeightBook::mixes(std::span<const Massed> theirs) {
   if (!proof_.on()) return;
   --arrived_;
-  for (Term& term : mix_) term.factor *= 1 - share;
-  mix_.push_back({share, theirs});
+  if (!had_mass_)
+    throw InternalError("audit: a mean by masses, and nobody said what this rank has");
+  const double own = *had_mass_ + mass_;
+  double all = own;
+  for (const Massed& part : theirs) all += part.mass;
+  for (Term& term : mix_) term.factor *= own / all;
+  for (const Massed& part : theirs) {
+    mix_.push_back({part.mass / all, part.of});
+    mass_came(part.mass, part.from);
+  }
 }
 
 void WeightBook::adds(std::span<const Term> sum) {
@@ -69,14 +83,21 @@ void WeightBook::pushed(const Projection& numbers) {
   if (proof_.on()) pushed_ += numbers;
 }
 
+void WeightBook::starts_with_mass(double mass, int workers) {
+  if (proof_.on() && std::abs(mass - 1.0 / workers) > kUnit)
+    proof_.fail(fmt::format("it begins with a mass of {}, as one of {} workers", mass, workers));
+  workers_ = workers;
+  had_mass_ = mass;
+  mass_ = 0;
+}
+
 void WeightBook::mass_came(double mass, int from) {
   mass_ += mass;
   mass_by_rank_[from] += mass;
 }
 
 void WeightBook::mass_left(double mass, double kept, int to) {
-  // In units of 2^-47 at most, so all are exact.
-  if (proof_.on() && std::abs(kept - mass) > 0x1p-46)
+  if (proof_.on() && std::abs(kept - mass) > kUnit)
     proof_.fail(fmt::format("it sent a mass of {} and kept {} where both are a half", mass, kept));
   mass_ -= mass;
   mass_by_rank_[to] -= mass;
@@ -90,8 +111,20 @@ void WeightBook::has_mass(double mass) {
   mass_ = 0;
 }
 
+void WeightBook::counts_for(double mass) const {
+  if (proof_.on() && had_mass_ && mass != *had_mass_ + mass_)
+    proof_.fail(
+        fmt::format("it counts for {} in the model, and its mass is {}", mass, *had_mass_ + mass_));
+}
+
 void WeightBook::prove_masses(Transport& workers) const {
   if (!proof_.on()) return;
+  // Where nobody is gone nothing came back, and of its own it has what it began with, or nothing.
+  const auto of_its_own = mass_by_rank_.find(workers.job_rank(workers.rank()));
+  if (workers.size() == workers_ && of_its_own != mass_by_rank_.end())
+    if (const double mass = std::abs(of_its_own->second);
+        mass > kUnit && std::abs(mass - 1.0 / workers_) > kUnit)
+      proof_.fail(fmt::format("a mass of {} came to it from nobody", of_its_own->second));
   std::vector<double> balances(workers.size());
   double& mine = balances[workers.rank()];
   for (int r = 0; r < workers.size(); ++r) {

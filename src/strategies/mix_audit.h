@@ -10,8 +10,8 @@
 //   sender:    word.proof = proof_.of(values);
 //   receiver:  const Projection mine = proof_.of(weights);  ...mix...
 //              proof_.expect("weights", weights, {{1 - w, mine}, {w, word.proof}});
-//   and where that changed the replica's weights:
-//              book_.mixes(w, word.proof);
+//   and where that changed the replica's weights, one of
+//              book_.takes(word.proof);  book_.adds({{w, word.proof}, {-w, mine}});
 #pragma once
 
 #include <functional>
@@ -61,6 +61,13 @@ class MixAudit {
   std::uint64_t seed_ = 0;
 };
 
+// Numbers that came from a rank with a mass (see Strategy::mass).
+struct Massed {
+  int from;
+  double mass;
+  Projection of;
+};
+
 // One worker's weights, followed by what they project to; and the numbers it pushes to servers. For
 // the rank's thread. Nothing happens where the audit is off.
 class WeightBook {
@@ -73,8 +80,9 @@ class WeightBook {
   void takes(const Projection& theirs) { takes({{1, theirs}}); }
   // these and what of this rank's own is not in them,
   void takes(std::vector<Term> theirs_and_own);
-  // or (1 - share) of what they were and a share of these,
-  void mixes(double share, const Projection& theirs);
+  // or the mean of what they were and of all these, by masses: these bring theirs, and what they
+  // were counts by the mass that this book knows of, whatever the strategy takes it for,
+  void mixes(std::span<const Massed> theirs);
   // or what they were and this sum,
   void adds(std::span<const Term>);
   void adds(std::initializer_list<Term> sum) { adds(std::span(sum.begin(), sum.size())); }
@@ -87,12 +95,16 @@ class WeightBook {
   // and what of it waits for a later update.
   void still_owes(const Projection& held) { held_ = held; }
 
-  // Mass (see Strategy::mass) that came from a rank (this one: what it starts with, below 0: what
-  // ended, or what came back), or left for one with weights: half of what was.
+  // Of mass (see Strategy::mass): what each of `workers` begins a run with, the same for all;
+  void starts_with_mass(double mass, int workers);
+  // what came without weights (from this rank: with its first samples; below 0: until they come),
+  // or left for another with weights: half of what was.
   void mass_came(double mass, int from);
   void mass_left(double mass, double kept, int to);
-  // After all that has come and left since it said so last, it has this much.
+  // After all that has come and left since it said so last, it has this much;
   void has_mass(double mass);
+  // and counts for this much in the model.
+  void counts_for(double mass) const;
 
   // Collective over workers that all rest, so that nothing is under way: mass that left one of them
   // for another has come there. Those that are gone took theirs along, and no part in this.
@@ -129,6 +141,7 @@ class WeightBook {
   double steps_ = 0;
   double mass_ = 0;  // come less what has left
   std::optional<double> had_mass_;
+  int workers_ = 0;                     // that began with the same mass
   std::map<int, double> mass_by_rank_;  // of the job: come from there less what has left for there
   std::vector<Term> change_;            // by the optimiser, in this update
   int arrived_ = 0;                     // and not taken yet

@@ -294,6 +294,29 @@ bug("sends the other half too" gossip:p=1 gossip.cpp [[GossipHead::of(half, step
     [[GossipHead::of(half + mass_, step_]])
 bug("keeps a third" gossip:p=1 gossip.cpp [[const std::uint64_t half = mass_ / 2;]]
     [[const std::uint64_t half = 2 * (mass_ / 3);]])
+# These are in keeping with themselves: only masses and weights together show them.
+bug("mixes by twice its mass" gossip:p=1 gossip.cpp
+    [[    const double a = static_cast<double>(mass_), a_s]]
+    [[    const double a = 2 * static_cast<double>(mass_), a_s]])
+bug("mixes by halves" gossip:p=1 gossip.cpp [[    const double share = a_s / (a + a_s);]]
+    [[    const double share = a + a_s > 0 ? 0.5 : 0;]])
+bug("mixes by the mass before it sent" gossip:p=1 gossip.cpp
+    [[    const double a = static_cast<double>(mass_), a_s]]
+    [[    const double a = static_cast<double>(first_mass()), a_s]])
+bug("sends a mass that it keeps" gossip:p=1 gossip.cpp
+    [[    book_.mass_left(part_of_all(head.mass()), mass(), to);]] [[    mass_ += half;]])
+bug("counts what comes twice" gossip:p=1 gossip.cpp [[    mass_ += parcel.mass;]]
+    [[    mass_ += 2 * parcel.mass;
+    book_.mass_came(part_of_all(parcel.mass), crew_.rank.rank());]])
+bug("says that more came than did" gossip:p=1 gossip.cpp [[    mass_ += parcel.mass;]]
+    [[    mass_ += 2 * parcel.mass;
+    book_.mass_came(part_of_all(parcel.mass), parcel.parts[0].from);]])
+bug("starts with all the mass" gossip:p=1 gossip.cpp
+    [[return chunk(kWhole, crew_.workers, crew_.rank.rank()).count;]]
+    [[return crew_.rank.rank() == 0 ? kWhole - crew_.workers + 1 : 1;]])
+bug("counts for another mass in the model" gossip:p=1 gossip.cpp
+    [[  double mass() const override { return part_of_all(mass_); }]]
+    [[  double mass() const override { return 1; }]])
 bug("keeps nothing of what comes" gossip:p=1 gossip.cpp [[    mass_ += parcel.mass;]] "")
 bug("steps twice" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]]
     [[    replica.apply_gradients(step.number);
@@ -305,7 +328,10 @@ bug("never steps" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.numbe
 sources(gossip_mail.h gossip_mail.cpp gossip.cpp)
 bug("loses a message on its way" gossip:p=1 gossip_mail.cpp
     [[    mail_.received(peer, peers_[peer].head, landing_);]] "")
-bug("loses the mass of what comes second" gossip:p=1 gossip_mail.cpp [[  mass += head.mass();]] "")
+bug("loses the mass of what comes second" gossip:p=1 gossip_mail.cpp
+    [[    inbox_.mass += head.mass();]] "")
+bug("merges what comes by halves" gossip:p=1 gossip_mail.cpp
+    [[  add_scaled(x, a_s / (a + a_s), x_s);]] [[  add_scaled(x, a + a_s > 0 ? 0.5 : 0, x_s);]])
 
 sources(ad_psgd_exchange.h ad_psgd_exchange.cpp ad_psgd.cpp)
 bug("computes on old weights" ad-psgd ad_psgd.cpp [[    copy(snapshot.bytes(), x.bytes());]] "")
