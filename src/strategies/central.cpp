@@ -58,16 +58,23 @@ bool Central::fetch_model(Values model) {
 Central::Talk Central::start(const CentralRequest& request, Values pushed, Values into,
                              std::shared_ptr<const void> memory) {
   if (!talk_) talk_ = std::make_shared<Shared>(crew_, proof_);
-  if (request.brings) book_.pushed(proof_.of(pushed));
+  // By server, of the numbers as they are now: what has changed when they are sent shows there.
+  std::vector<Projection> proofs;
+  for (int k = 0; proof_.on() && request.brings && k < crew_.servers; ++k) {
+    const Slice shard = server_shard(crew_, k, pushed.count());
+    proofs.push_back(proof_.of(pushed.part(shard), shard.begin));
+    book_.pushed(proofs.back());
+  }
   Talk talk{0, request.wants, std::make_shared<CentralAnswer>()};
   if (talks_ == Talks::here) {
-    *talk.answer = talk_->client.ask(crew_.rank.peers, request, pushed, into);
+    *talk.answer = talk_->client.ask(crew_.rank.peers, request, pushed, into, proofs);
     return talk;
   }
   talk.job = crew_.rank.background.post([shared = talk_, answer = talk.answer, request, pushed,
-                                         into, memory = std::move(memory)](Transport& lane) {
+                                         into, proofs = std::move(proofs),
+                                         memory = std::move(memory)](Transport& lane) {
     const double since = shared->clock.now();
-    *answer = shared->client.ask(lane, request, pushed, into);
+    *answer = shared->client.ask(lane, request, pushed, into, proofs);
     shared->talked_s += shared->clock.now() - since;
   });
   return talk;

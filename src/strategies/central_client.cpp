@@ -10,8 +10,9 @@ namespace lockstep {
 using Wants = CentralRequest::Wants;
 
 CentralAnswer CentralClient::ask(Transport& lane, const CentralRequest& request, Values pushed,
-                                 Values into) {
+                                 Values into, std::span<const Projection> proofs) {
   requests_.assign(crew_.servers, request);
+  for (std::size_t k = 0; k < proofs.size(); ++k) requests_[k].proof = proofs[k];
   count_ = std::max(pushed.count(), into.count());
   CentralAnswer all;
   std::exception_ptr failure;
@@ -45,7 +46,6 @@ void CentralClient::post(Transport& lane, const CentralRequest& request, Values 
       open.numbers = lane.recv(server, central_numbers(purpose, part), part.bytes());
     }
     const Values part = pushed.part(request.brings ? shard(k) : Slice{});
-    if (request.brings) requests_[k].proof = proof_.of(part, shard(k).begin);
     sent_.push_back(lane.send(server, kCentralRequest, bytes_of(requests_[k])));
     if (!request.brings) continue;
     if (takes_turns(shard(k)))

@@ -13,10 +13,12 @@ class CentralClient {
   CentralClient(const Crew& crew, const MixAudit& proof) : crew_(crew), proof_(proof) {}
   CentralClient(const CentralClient&) = delete;
 
-  // Says `request` to every server, with `pushed` cut into their shards if it brings numbers.
-  // Returns when all is sent and what it wants is in `into`: the oldest clock of all shards, the
-  // longest wait, and the proof of all numbers. Nothing is open any more when it returns or throws.
-  CentralAnswer ask(Transport& lane, const CentralRequest& request, Values pushed, Values into);
+  // Says `request` to every server, with `pushed` cut into their shards if it brings numbers, and
+  // with `proofs` of these by server (none without the audit). Returns when all is sent and what it
+  // wants is in `into`: the oldest clock of all shards, the longest wait, and the proof of all
+  // numbers. Nothing is open any more when it returns or throws.
+  CentralAnswer ask(Transport& lane, const CentralRequest& request, Values pushed, Values into,
+                    std::span<const Projection> proofs = {});
 
  private:
   // What one server was asked for.

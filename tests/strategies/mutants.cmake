@@ -264,6 +264,12 @@ bug("forgets a gradient of the sum" downpour:push=2 downpour.cpp
     [[      combine(sum, gradients.bytes());]] [[      copy(sum.bytes(), gradients.bytes());]])
 bug("never pushes" downpour downpour.cpp [[    pushing_ = start_push({step, 0, {}}, pushed_);]]
     [[    (void)step;]])
+bug("changes what is on its way" downpour downpour.cpp
+    [[    pushing_ = start_push({step, 0, {}}, pushed_);]]
+    [[    pushing_ = start_push({step, 0, {}}, pushed_);
+    scale(pushed_->values(), 2);]])
+bug("keeps the last gradients to itself" downpour:push=3 downpour.cpp
+    [[    if (has_sum_) push_sum(taken - 1);]] [[    (void)taken;]])
 bug("never steps itself" downpour downpour.cpp [[      replica.apply_gradients(step.number);]] "")
 
 sources(easgd.cpp)
