@@ -63,6 +63,12 @@ std::string why_not_writable(const std::string& path) {
   return why;
 }
 
+void append(const torch::Tensor& tensor, std::vector<float>& numbers) {
+  const torch::Tensor values = tensor.detach().to(torch::kFloat).contiguous();
+  const auto* first = values.data_ptr<float>();
+  numbers.insert(numbers.end(), first, first + values.numel());
+}
+
 std::vector<NamedTensor> each_once(std::vector<NamedTensor> tensors) {
   std::unordered_set<const c10::TensorImpl*> seen;
   std::erase_if(tensors, [&](const NamedTensor& t) {
@@ -108,7 +114,16 @@ void Network::save(const std::string& path) const {
   flush(folder.string(), O_RDONLY | O_DIRECTORY);
 }
 
-Network::Saved Network::read_saved(const std::string& path) const try {
+Network::Numbers Network::numbers() const {
+  const auto read = [](const std::vector<NamedTensor>& listed) {
+    std::vector<float> numbers;
+    for (const NamedTensor& own : listed) append(own.tensor, numbers);
+    return numbers;
+  };
+  return {read(parameters()), read(buffers())};
+}
+
+Network::Numbers Network::read_saved(const std::string& path) const try {
   const torch::jit::Module file = torch::jit::load(path, torch::kCPU);
   std::map<std::string, torch::Tensor> by_name;
   for (const auto& item : file.named_parameters()) by_name.emplace(item.name, item.value);
@@ -117,10 +132,7 @@ Network::Saved Network::read_saved(const std::string& path) const try {
     std::vector<float> numbers;
     for (const NamedTensor& own : listed) {
       const auto found = by_name.find(own.name);
-      if (found == by_name.end()) continue;
-      const torch::Tensor values = found->second.to(torch::kFloat).contiguous();
-      const auto* first = values.data_ptr<float>();
-      numbers.insert(numbers.end(), first, first + values.numel());
+      if (found != by_name.end()) append(found->second, numbers);
     }
     return numbers;
   };

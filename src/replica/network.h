@@ -34,12 +34,15 @@ class Network {
   // half a network. One of C++ is an archive of parameters and buffers by name; one of TorchScript
   // is a whole network again. UsageError if `path` is the file that the network came from.
   void save(const std::string& path) const;
-  // What a file that save() wrote holds of parameters() and of buffers(), each in their order as
-  // one run of numbers; what it lacks is left out. InternalError if it can't be read.
-  struct Saved {
+  // Of parameters() and of buffers(), each in their order as one run.
+  struct Numbers {
     std::vector<float> parameters, buffers;
   };
-  Saved read_saved(const std::string& path) const;
+  // What the network computes with.
+  Numbers numbers() const;
+  // What a file that save() wrote holds; what it lacks is left out. InternalError if it can't be
+  // read.
+  Numbers read_saved(const std::string& path) const;
 
  private:
   virtual std::vector<NamedTensor> all_parameters() const = 0;

@@ -44,6 +44,18 @@ class Audited final : public Strategy {
     return inner_->team_of(step, worker);
   }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
+  void prove_own(Values own, std::uint64_t samples) const override {
+    const int me = crew_.rank.rank();
+    for (std::size_t p = 0; last_ && p < last_->parts.size(); ++p)
+      if (project(own, last_->parts[p], seed_) != last_->account(me, p).after)
+        throw AuditError(
+            fmt::format("audit: rank {}: the weights that are to be part of the model are not "
+                        "those that its last step left",
+                        me));
+    if (samples_ && samples != *samples_)
+      throw AuditError(fmt::format("audit: rank {}: it is to count by {} samples, and has had {}",
+                                   me, samples, *samples_));
+  }
   void read_model(Replica& replica, Values model) override {
     inner_->read_model(replica, model);
     check_model(replica, model);
@@ -68,6 +80,7 @@ class Audited final : public Strategy {
     inner_->restore(state);
     last_.reset();
     had_.reset();
+    samples_.reset();
   }
 
  private:
@@ -104,6 +117,7 @@ class Audited final : public Strategy {
     check(step(), now, weights.count());
     check_counts(step(), weights.count());
     last_ = std::move(now);
+    if (samples_ && trains) *samples_ += step().samples[crew_.rank.rank()];
   }
 
   // What the optimiser steps with, and where it gets.
@@ -201,6 +215,9 @@ class Audited final : public Strategy {
       for (int j = 0; j < crew_.workers; ++j) mix.push_back({flow.weights[j], accounts[j].weights});
       compare([&] { return fmt::format("audit: rank {}: ", r); }, "model to score and to save", mix,
               accounts[r].model, model.count());
+      // Each answers a part of the test set with it.
+      if (accounts[r].model != accounts[0].model)
+        throw AuditError(fmt::format("audit: rank {}: its model is not that of rank 0", r));
     }
   }
 
@@ -261,6 +278,8 @@ class Audited final : public Strategy {
   std::optional<Books> last_;  // of the last step
   // Samples of each worker since the last average; none where that is not known.
   std::optional<std::vector<double>> had_;
+  // And of this worker in all.
+  std::optional<std::uint64_t> samples_ = 0;
 };
 
 }  // namespace

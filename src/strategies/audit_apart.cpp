@@ -1,5 +1,7 @@
 // The audit of strategies whose ranks go apart: it follows the replica through every update and
 // rest.
+#include <optional>
+
 #include "strategies/audit.h"
 
 namespace lockstep {
@@ -17,6 +19,7 @@ class AuditedApart final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     inner_->book().follow(replica, [&](Replica& watched) { inner_->update(watched, step); });
     contributions_ = inner_->contributions();
+    if (samples_) *samples_ += step.samples[crew_.rank.rank()];
     const double steps = inner_->book().steps();
     if (steps != inner_->own_steps(step))
       proof_.fail(fmt::format("step {}: its optimiser stepped {} times where the strategy says {}",
@@ -39,6 +42,12 @@ class AuditedApart final : public Strategy {
   }
 
   void prove_at_rest(Transport& workers) override { inner_->book().prove_masses(workers); }
+
+  void prove_own(Values own, std::uint64_t samples) const override {
+    inner_->book().check_unchanged(own);
+    if (samples_ && samples != *samples_)
+      proof_.fail(fmt::format("it is to count by {} samples, and has had {}", samples, *samples_));
+  }
 
   bool trains(const Step& step) const override { return inner_->trains(step); }
   void slice_ready(Slice part) override { inner_->slice_ready(part); }
@@ -64,9 +73,11 @@ class AuditedApart final : public Strategy {
   void restore(const std::string& state) override {
     inner_->restore(state);
     inner_->book().forget();
+    samples_.reset();
   }
 
  private:
+  std::optional<std::uint64_t> samples_ = 0;  // of this worker; none where that is not known
   const std::unique_ptr<Strategy> inner_;
 };
 

@@ -111,14 +111,18 @@ class EpochAverage final : public RoundStrategy {
   // `model` is that mean of the results, as their workers told them.
   void prove(const RoundModel& model, const std::vector<double>& by,
              std::span<const RoundResult> results) {
-    const std::vector<double> of_statistics = by_samples(by, results);
     std::vector<Term> weights, statistics;
-    double all = 0;
+    double all = 0, samples = 0;
     for (std::size_t k = 0; k < results.size(); ++k) {
+      const double had = by[k] * static_cast<double>(results[k].samples);
       weights.push_back({by[k], results[k].proof.weights});
-      statistics.push_back({of_statistics[k], results[k].proof.statistics});
+      statistics.push_back({had, results[k].proof.statistics});
       all += by[k];
+      samples += had;
     }
+    // Not by_samples(), which is what is proved.
+    for (std::size_t k = 0; k < results.size(); ++k)
+      statistics[k].factor = samples > 0 ? statistics[k].factor / samples : by[k];
     if (!(std::abs(all - 1) < 1e-12))
       proof_.fail(fmt::format("what {} results count for adds up to {}", results.size(), all));
     const std::string what = fmt::format("mean of {} results", results.size());

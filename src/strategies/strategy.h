@@ -175,6 +175,10 @@ class Strategy {
     book_ = WeightBook(proof_);
   }
   WeightBook& book() { return book_; }
+  // On workers, nothing but under the audit: AuditError unless `own` are the weights that the last
+  // update or rest has left here, and the updates had so many samples of this worker's in all: what
+  // its weights and its statistics of batch norm are about to be counted by.
+  virtual void prove_own(Values /*own*/, std::uint64_t /*samples*/) const {}
   // Of strategies whose ranks go apart: how often this worker's own optimiser steps its weights in
   // that update. Default: once, if it has samples.
   virtual int own_steps(const Step& step) const {

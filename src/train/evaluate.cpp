@@ -51,19 +51,13 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-// AuditError unless these are the model's.
-void prove_same(std::span<const float> weights, std::span<const float> statistics,
-                const Model& model, std::string_view done) {
-  if (!same_bits(weights, model.weights))
+// AuditError unless that is the model.
+void prove_same(const Model& found, const Model& model, std::string_view done) {
+  if (!same_bits(found.weights, model.weights))
     throw AuditError(fmt::format("audit: the weights that were {} are not the model's", done));
-  if (!model.statistics.empty() && !same_bits(statistics, model.statistics))
+  if (!model.statistics.empty() && !same_bits(found.statistics, model.statistics))
     throw AuditError(
         fmt::format("audit: the statistics of batch norm that were {} are not the model's", done));
-}
-
-// AuditError unless the learner's network is that model.
-void prove_holds(Learner& learner, const Model& model, std::string_view done) {
-  prove_same(floats(learner.replica().weights()), learner.statistics(), model, done);
 }
 
 Projection projected(std::span<const float> numbers) {
@@ -108,6 +102,7 @@ std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine,
 Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::uint64_t samples,
                bool audit) {
   Model model{std::vector<float>(learner.replica().weights().count()), learner.statistics()};
+  strategy.prove_own(learner.replica().weights(), samples);
   strategy.read_model(learner.replica(),
                       Values(model.weights.data(), model.weights.size(), Type::fp32));
   if (!model.statistics.empty())
@@ -123,7 +118,8 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
   const std::size_t classes = experiment.data.test->classes();
   const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
   const Tally tally = learner.tally(mine);
-  if (experiment.config.audit) prove_holds(learner, model, "scored");
+  // Not the memory that the model was copied to: what the network has answered with.
+  if (experiment.config.audit) prove_same(learner.held_by_network(), model, "scored");
   std::vector<double> sums = tally.correct;
   sums.insert(sums.end(), tally.samples.begin(), tally.samples.end());
   sums.insert(sums.end(), tally.answers.begin(), tally.answers.end());
@@ -148,11 +144,8 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
 std::string save_model(Learner& learner, const Model& model, const std::string& path, bool audit) {
   const AsModel as_model(learner, model);
   if (!path.empty()) learner.save_model(path);
-  if (audit) prove_holds(learner, model, "saved");
-  if (audit && !path.empty()) {
-    const Model read = learner.read_model(path);
-    prove_same(read.weights, read.statistics, model, "read back from " + path);
-  }
+  if (audit) prove_same(learner.held_by_network(), model, "saved");
+  if (audit && !path.empty()) prove_same(learner.read_model(path), model, "read back from " + path);
   return checksum(learner.replica().weights().bytes());
 }
 

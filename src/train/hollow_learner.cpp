@@ -18,6 +18,7 @@ class HollowLearner final : public Learner {
   double compute_of_task(std::size_t, std::uint64_t) override { return 0; }
   Tally tally(Slice) override { return {}; }
   void save_model(const std::string&) override {}
+  Model held_by_network() override { return {}; }
   Model read_model(const std::string&) override { return {}; }
   std::vector<Blob> state() override { return {}; }
   void restore(const Checkpoint&, int) override {}

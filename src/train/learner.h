@@ -69,6 +69,9 @@ class Learner {
   virtual std::vector<float> statistics() { return {}; }
   virtual void set_statistics(const std::vector<float>&) {}
   virtual void save_model(const std::string& path) = 0;
+  // What the network answers with, read out of the network: the memory of replica() is that only as
+  // long as the two have not come apart.
+  virtual Model held_by_network() = 0;
   // What the file that save_model() wrote holds.
   virtual Model read_model(const std::string& path) = 0;
 

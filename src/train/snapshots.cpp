@@ -67,6 +67,7 @@ Snapshots::Kept Snapshots::copied(std::uint64_t steps, bool with_model) {
   kept.statistics = session_.learner().statistics();
   kept.mass = strategy.mass();
   kept.samples = session_.log().own_samples();
+  strategy.prove_own(Values(kept.own.data(), kept.own.size(), Type::fp32), kept.samples);
   if (with_model) {
     kept.model.resize(weights.size());
     kept.elsewhere = strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32));

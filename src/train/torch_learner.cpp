@@ -95,9 +95,9 @@ class TorchLearner final : public Learner {
   std::vector<float> statistics() override { return replica_.model().statistics(); }
   void set_statistics(const std::vector<float>& s) override { replica_.model().set_statistics(s); }
   void save_model(const std::string& path) override { replica_.network().save(path); }
+  Model held_by_network() override { return model_from(replica_.network().numbers()); }
   Model read_model(const std::string& path) override {
-    Network::Saved saved = replica_.network().read_saved(path);
-    return {std::move(saved.parameters), std::move(saved.buffers)};
+    return model_from(replica_.network().read_saved(path));
   }
 
   std::vector<Blob> state() override {
@@ -159,6 +159,9 @@ class TorchLearner final : public Learner {
     train_.emplace(
         *experiment_.data.train, [this](std::uint64_t step) { return picks(step); },
         experiment_.steps, experiment_.readers.get());
+  }
+  static Model model_from(Network::Numbers numbers) {
+    return {std::move(numbers.parameters), std::move(numbers.buffers)};
   }
   static std::uint64_t variation(int epoch) { return static_cast<std::uint64_t>(epoch) + 1; }
   Picks picks(std::uint64_t step) {

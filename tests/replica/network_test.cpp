@@ -42,6 +42,19 @@ TEST(Network, WhatIsNotTrainedIsNoParameter) {
   EXPECT_EQ(network_of(net)->parameters().front().name, "norm.weight");
 }
 
+// Also where a parameter has come to lie elsewhere than where the replica is written to.
+TEST(Network, NumbersAreThoseItComputesWith) {
+  auto net = std::make_shared<ConvNet>();
+  Flat flat(network_of(net));
+  const auto weights = flat.weights.floats();
+  EXPECT_EQ(flat.network->numbers().parameters, std::vector<float>(weights.begin(), weights.end()));
+  EXPECT_EQ(flat.network->numbers().buffers, flat.model.statistics());
+  const torch::NoGradGuard no_grad;
+  net->conv->weight.set_data(net->conv->weight.clone());
+  for (float& weight : weights) weight = 7;
+  EXPECT_NE(flat.network->numbers().parameters, std::vector<float>(weights.size(), 7));
+}
+
 TEST(Network, SavesFlatParametersByName) {
   const testing::Folder folder;
   const std::string path = folder / "network.pt";

@@ -64,7 +64,7 @@ inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
 
 // The file that the network wrote holds its parameters and buffers, bit by bit.
 inline void expect_read_back(const Flat& flat, const std::string& path) {
-  const Network::Saved saved = flat.network->read_saved(path);
+  const Network::Numbers saved = flat.network->read_saved(path);
   const auto weights = flat.weights.floats();
   EXPECT_EQ(saved.parameters, std::vector<float>(weights.begin(), weights.end()));
   EXPECT_EQ(saved.buffers, flat.model.statistics());

@@ -116,6 +116,68 @@ TEST_F(AuditOfOne, SeesWeightsThatChangeBetweenUpdates) {
   EXPECT_THAT(error_of(tamper(1e-4f)), HasSubstr("changed between two updates"));
 }
 
+// What is about to be part of the model is what the last step left, and counts by its samples.
+TEST_F(AuditOfOne, ProvesWhatEntersTheModel) {
+  const auto entering = [](float by, std::uint64_t samples) {
+    return [=](ToyReplica& replica, Strategy& strategy, const Step& step) {
+      strategy.update(replica, step);
+      Floats own = copy_of(replica.weight_span());
+      own[70] += by;
+      strategy.prove_own({own.data(), own.size(), Type::fp32}, samples);
+    };
+  };
+  EXPECT_EQ(error_of(entering(0, 1)), "no error");
+  EXPECT_THAT(error_of(entering(1e-4f, 1)), HasSubstr("not those that its last step left"));
+  EXPECT_THAT(error_of(entering(0, 2)), HasSubstr("is to count by 2 samples, and has had 1"));
+}
+
+TEST(AuditOfOneApart, ProvesWhatEntersTheModel) {
+  run_loopback(1, [&](Rank& rank) {
+    const Crew crew{rank, 1, 0, false, all_reduce_named("ring")};
+    const auto strategy = audited_apart(make_strategy("gossip", crew), crew);
+    ToyReplica replica(nullptr, Memory::plain, 100, 0.5f);
+    strategy->begin(replica);
+    strategy->go();
+    const std::vector<std::size_t> samples{3};
+    std::ranges::fill(replica.gradient_span(), 0.125f);
+    strategy->update(replica, {0, 0, samples});
+    Floats own = copy_of(replica.weight_span());
+    const Values copied(own.data(), own.size(), Type::fp32);
+    EXPECT_NO_THROW(strategy->prove_own(copied, 3));
+    EXPECT_THROW(strategy->prove_own(copied, 4), AuditError);
+    own[70] += 1e-4f;
+    EXPECT_THROW(strategy->prove_own(copied, 3), AuditError);
+    strategy->rest(replica);
+  });
+}
+
+// Each answers a part of the test set with it, so almost the same is not the same.
+TEST(AuditOfModels, FindsRanksThatReadDifferentOnes) {
+  struct Almost final : Planted {
+    explicit Almost(const Crew& crew) : Planted(crew, true) {}
+    void update(Replica& replica, const Step& step) override {
+      replica.apply_gradients(step.number);
+      average(crew_, tag_of(Purpose::weights, step), replica.weights(), step.samples);
+    }
+    void read_model(Replica& replica, Values model) override {
+      Planted::read_model(replica, model);
+      auto* const first = reinterpret_cast<float*>(model.bytes().data);
+      if (crew_.rank.rank() == 1) *first = std::nextafter(*first, 1e9f);
+    }
+  };
+  Training t;
+  t.workers = 3;
+  t.samples = even_samples(3);
+  t.make = [](const Crew& crew) { return std::make_unique<Almost>(crew); };
+  std::string said;
+  try {
+    run_all({"loopback", run_loopback}, {with_audit(t)});
+  } catch (const AuditError& e) {
+    said = e.what();
+  }
+  EXPECT_THAT(said, HasSubstr("rank 1: its model is not that of rank 0"));
+}
+
 TEST_F(AuditOfOne, SeesAGradientThatIsNotANumber) {
   EXPECT_THAT(error_of([](ToyReplica& replica, Strategy& strategy, const Step& step) {
                 replica.gradient_span()[3] = std::nanf("");

@@ -385,6 +385,9 @@ bug("never stores the average of statistics" epoch-average epoch_average.cpp
 bug("counts statistics alike" epoch-average epoch_average.cpp
     [[    mix(into.statistics, by_samples(by, results), statistics);]]
     [[    mix(into.statistics, by, statistics);]])
+bug("leaves samples out of what statistics count for" epoch-average epoch_average.cpp
+    [[by.push_back(factors[k] * static_cast<double>(results[k].samples));]]
+    [[by.push_back(factors[k]);]])
 bug("counts by one too many" epoch-average epoch_average.cpp [[: 1 / m);]] [[: 1 / (m + 1));]])
 bug("steps twice" epoch-average epoch_average.cpp [[{ own.apply_gradients(step.number); }]]
     [[{

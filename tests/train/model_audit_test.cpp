@@ -17,6 +17,9 @@ class ToyLearner final : public Learner, private Replica {
  public:
   bool keeps_weights = false, keeps_statistics = false;
   bool spoils_weights = false, spoils_statistics = false;  // in the file alone
+  // The network computes in memory of its own, which nothing that is written to the replica
+  // reaches.
+  bool came_apart = false;
 
   Replica& replica() override { return *this; }
   double compute(std::uint64_t) override { return 0; }
@@ -36,6 +39,9 @@ class ToyLearner final : public Learner, private Replica {
     if (spoils_weights) written_.weights.back() = 7;
     if (spoils_statistics) written_.statistics.pop_back();
   }
+  Model held_by_network() override {
+    return {came_apart ? Floats(weights_.size(), 1) : weights_, statistics_};
+  }
   Model read_model(const std::string&) override { return written_; }
   std::vector<Blob> state() override { return {}; }
   void restore(const Checkpoint&, int) override {}
@@ -44,7 +50,7 @@ class ToyLearner final : public Learner, private Replica {
   using Floats64 = std::vector<double>;
   Values weights() override { return {weights_.data(), weights_.size(), Type::fp32}; }
   Values gradients() override { return weights(); }
-  void apply_gradients(std::uint64_t, Slice, std::uint64_t) override {}
+  void apply_gradients(std::uint64_t, Slice, std::uint64_t, double) override {}
   double learning_rate(std::uint64_t) const override { return 0; }
   void forget() override {}
   void restore_if_it_keeps() {
@@ -73,6 +79,26 @@ TEST(ModelAudit, FindsAModelThatIsNotTheOneThatIsSaved) {
   EXPECT_NO_THROW(save_model(learner, kModel, "somewhere", false));
 }
 
+// What was copied to the replica is the model, and nobody answers with it.
+TEST(ModelAudit, FindsANetworkThatDoesNotComputeInTheReplica) {
+  TrainConfig config = small_config();
+  config.audit = true;
+  complete(config);
+  const Experiment experiment(config, {});
+  run_loopback(1, [&](Rank& rank) {
+    ToyLearner learner;
+    learner.came_apart = true;
+    expect_found(
+        [&] {
+          Score score;
+          evaluate(rank.peers, learner, experiment, kModel, kModel.weights, true, score);
+        },
+        "the weights that were scored are not the model's");
+    expect_found([&] { save_model(learner, kModel, "", true); },
+                 "the weights that were saved are not the model's");
+  });
+}
+
 TEST(ModelAudit, FindsAFileThatDoesNotHoldTheModel) {
   ToyLearner learner;
   learner.spoils_statistics = true;
@@ -93,7 +119,7 @@ TEST(ModelAudit, FindsAModelThatIsNotTheOneThatIsScored) {
     ToyLearner learner;
     const auto score = [&] {
       Score score;
-      evaluate(rank.peers, learner, experiment, kModel, kModel.weights, score);
+      evaluate(rank.peers, learner, experiment, kModel, kModel.weights, true, score);
     };
     EXPECT_NO_THROW(score());
     learner.keeps_statistics = true;
