@@ -25,11 +25,21 @@ class Replica {
   // updated `updates` times before (bias corrections go by that): reads gradients(), writes
   // weights() and the optimiser's own state. The gradients of `part` are consumed: what they hold
   // afterwards is not specified, and who wants to write there asks for gradients() anew.
-  virtual void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) = 0;
+  //
+  // The step counts for `share`: a rule that is linear in the gradients takes so many times those,
+  // and one that is blind to their scale so many times the rate.
+  virtual void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
+                               double share) = 0;
 
-  // The same where every step updates every element once.
+  // The same of a step that counts for one,
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) {
+    apply_gradients(step, part, updates, 1);
+  }
+  // and where every step updates every element once.
   void apply_gradients(std::uint64_t step, Slice part) { apply_gradients(step, part, step); }
-  void apply_gradients(std::uint64_t step) { apply_gradients(step, {0, weights().count()}); }
+  void apply_gradients(std::uint64_t step, double share = 1) {
+    apply_gradients(step, {0, weights().count()}, step, share);
+  }
 
   // Does the optimiser's rule need whole layers? Then `part` may not cut one, and the caller, who
   // does not know where layers begin, gives all of them at once. UsageError.

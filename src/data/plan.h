@@ -54,6 +54,7 @@ class Plan {
   Plan(Samples, PlanOptions, std::uint64_t seed);
 
   int workers() const { return static_cast<int>(options_->batch.size()); }
+  Cut cut() const { return options_->cut; }
   std::size_t steps(int epoch);  // at least 1 if there are samples
   // How many samples each worker has in that step. Valid until the next call.
   std::span<const std::size_t> samples(int epoch, std::size_t step);

@@ -19,6 +19,7 @@ class Adagrad final : public Optimiser {
     for (Slice block : pieces(part, kBlock)) step_block(lr, block);
   }
 
+  bool ignores_scale() const override { return true; }
   std::vector<OptimiserState> state() override { return {{"sum", sum()}}; }
 
  private:

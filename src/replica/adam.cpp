@@ -27,6 +27,7 @@ class Adam final : public Optimiser {
     for (Slice block : pieces(part, kBlock)) step_block(lr, updates, block);
   }
 
+  bool ignores_scale() const override { return true; }
   std::vector<OptimiserState> state() override {
     allocate();
     return {{"mean", mean_->floats()}, {"square", square_->floats()}};

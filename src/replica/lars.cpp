@@ -35,6 +35,7 @@ class Lars final : public Optimiser {
     for (const Parameter* layer : layers) step_layer(lr, *layer);
   }
 
+  bool ignores_scale() const override { return true; }
   bool needs_whole_layers() const override { return true; }
 
   std::vector<OptimiserState> state() override {

@@ -27,6 +27,9 @@ class Optimiser {
   virtual ~Optimiser() = default;
   // A step on `part`, after `updates` earlier ones. Leaves its gradients zero.
   virtual void step(double lr, std::uint64_t updates, Slice part) = 0;
+  // Does the rule take a step of the same length whatever the gradients' scale? Then what a step
+  // counts for can only be its rate.
+  virtual bool ignores_scale() const { return false; }
   // Is the rule one of whole layers, so that `part` may not cut any? UsageError if it does.
   virtual bool needs_whole_layers() const { return false; }
   // All that it remembers between steps: written to a checkpoint, and over to resume from one.

@@ -14,7 +14,7 @@ class SizedReplica final : public Replica {
   Values weights() override { return Values::hollow(parameters_, Type::fp32); }
   Values gradients() override { return Values::hollow(parameters_, Type::fp32); }
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t, Slice, std::uint64_t) override {}
+  void apply_gradients(std::uint64_t, Slice, std::uint64_t, double) override {}
   double learning_rate(std::uint64_t) const override { return 1; }
   void forget() override {}
   bool needs_whole_layers() const override { return whole_layers_; }

@@ -34,10 +34,13 @@ Values TorchReplica::gradients() {
   return {model_.gradients(), model_.count(), Type::fp32};
 }
 
-void TorchReplica::apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) {
+void TorchReplica::apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
+                                   double share) {
   if (step != std::exchange(zero_step_, step)) zero_.clear();
   if (std::exchange(forgot_, false)) origin_ = updates;
-  optimiser_->step(schedule_.at(step), updates - origin_, part);
+  const bool blind = optimiser_->ignores_scale();
+  if (share != 1 && !blind) scale({model_.gradients() + part.begin, part.count, Type::fp32}, share);
+  optimiser_->step(schedule_.at(step) * (blind ? share : 1), updates - origin_, part);
   zero_.push_back(part);
 }
 

@@ -56,7 +56,8 @@ class TorchReplica final : public Replica {
   Values weights() override { return {model_.weights(), model_.count(), Type::fp32}; }
   Values gradients() override;
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override;
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
+                       double share) override;
   double learning_rate(std::uint64_t step) const override { return schedule_.at(step); }
   void forget() override;
   bool needs_whole_layers() const override { return optimiser_->needs_whole_layers(); }

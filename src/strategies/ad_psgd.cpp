@@ -107,7 +107,7 @@ class AdPsgd final : public Strategy {
     const std::lock_guard hold(crew_.rank.lock);
     const Values snapshot = replica.weights(), x = exchange_->x();
     add_scaled(x, -1, snapshot);  // what exchanges brought: nothing, exactly, where there were none
-    replica.apply_gradients(step.number);
+    replica.apply_gradients(step.number, own_share(step));
     add_scaled(x, 1, snapshot);
     copy(snapshot.bytes(), x.bytes());
     book_brought();

@@ -20,7 +20,9 @@ class Asp final : public Central {
     leaves_rest();
     // Without samples there is no gradient, and momentum must not move the model once more.
     if (step.samples[crew_.rank.rank()] > 0) {
-      book_.owes({{1, proof_.of(replica.gradients())}});
+      const double share = own_share(step);
+      book_.owes({{share, proof_.of(replica.gradients())}});
+      if (share != 1) scale(replica.gradients(), share);
       push_and_pull(step, replica.gradients(), replica.weights());
       book_.takes(pulled());
     }

@@ -105,8 +105,9 @@ class Audited final : public Strategy {
     }
     now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::before, seed_);
     WatchedReplica watched(
-        replica, [&](Slice part) { note_gradient(replica, part, parts, mine); },
-        [&](Slice part) { note_step(replica, part, parts, mine); });
+        replica,
+        [&](Slice part, double share) { note_gradient(replica, part, share, parts, mine); },
+        [&](Slice part, double) { note_step(replica, part, parts, mine); });
     act(watched);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (mine[p].steps == 0) mine[p].stepped = mine[p].before;
@@ -121,10 +122,13 @@ class Audited final : public Strategy {
   }
 
   // What the optimiser steps with, and where it gets.
-  void note_gradient(Replica& replica, Slice part, std::span<const Slice> parts,
+  void note_gradient(Replica& replica, Slice part, double share, std::span<const Slice> parts,
                      std::span<Account> accounts) const {
-    for (std::size_t p = 0; p < parts.size(); ++p)
-      accounts[p].stepped_with += project(replica.gradients(), common(parts[p], part), seed_);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const Term gradient[] = {
+          {share, project(replica.gradients(), common(parts[p], part), seed_)}};
+      accounts[p].stepped_with += sum_of(gradient);
+    }
   }
   void note_step(Replica& replica, Slice part, std::span<const Slice> parts,
                  std::span<Account> accounts) const {

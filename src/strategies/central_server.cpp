@@ -157,11 +157,11 @@ bool CentralServer::audited(Replica& replica, const std::function<bool(Replica&)
   Projection with, from, to;
   WatchedReplica watched(
       replica,
-      [&](Slice part) {
+      [&](Slice part, double) {
         with += of(replica.gradients(), part);
         from += of(replica.weights(), part);
       },
-      [&](Slice part) {
+      [&](Slice part, double) {
         to += of(replica.weights(), part);
         stepped += part.count;
       });

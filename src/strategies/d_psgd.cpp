@@ -6,8 +6,8 @@
 // The gradient is that of the weights before the mix. M is symmetric and doubly stochastic, so the
 // mean over workers moves only by the mean of their steps. All graphs here look the same from every
 // worker: with d neighbours each, M_ij = 1/(d+1) for them and for the worker itself. A worker sends
-// d·N elements. Momentum stays each worker's own. Where batches are uneven g_i is scaled by worker
-// i's samples over the workers' mean, so that in the mean of steps every sample counts once.
+// d·N elements. Momentum stays each worker's own. Where batches are uneven worker i's step counts
+// for its samples over the workers' mean, so that in the mean of steps every sample counts once.
 #include <optional>
 
 #include "collectives/messages.h"
@@ -40,8 +40,7 @@ class DPsgd final : public Strategy {
     messages.fold_distances(neighbours, x, pull);
     messages.run();
     const double share = shares_of(step.samples)[crew_.rank.rank()];
-    if (share != 1) scale(replica.gradients(), share);
-    replica.apply_gradients(step.number);
+    replica.apply_gradients(step.number, share);
     if (!neighbours.empty()) add_scaled(x, -1 / (degree + 1), pull);
   }
 

@@ -36,7 +36,7 @@ class Downpour final : public Central {
     leaves_rest();
     take_fetched(replica);
     if (step.samples[crew_.rank.rank()] > 0) {
-      add_to_sum(replica.gradients());
+      add_to_sum(replica.gradients(), own_share(step));
       replica.apply_gradients(step.number);
       has_news_ = true;
     }
@@ -70,9 +70,10 @@ class Downpour final : public Central {
   }
 
  private:
-  void add_to_sum(Values gradients) {
+  void add_to_sum(Values gradients, double share) {
     const Values sum = sum_->values();
-    book_.owes({{1, proof_.of(gradients)}});
+    book_.owes({{share, proof_.of(gradients)}});
+    if (share != 1) scale(gradients, share);
     if (has_sum_)
       combine(sum, gradients.bytes());
     else

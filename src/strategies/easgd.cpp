@@ -59,7 +59,7 @@ class Easgd final : public Central {
     if (has_samples && p_.momentum > 0)
       step_ahead(replica, step, x);
     else if (has_samples)
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, own_share(step));
     if (meets) give_difference(step, x);
     if (p_.momentum > 0) look_ahead(replica.weights(), x);
   }
@@ -115,7 +115,7 @@ class Easgd final : public Central {
   // v = delta v - eta g, x += v
   void step_ahead(Replica& replica, const Step& step, Values x) {
     const Values g = replica.gradients(), v = v_->values();
-    const double rate = replica.learning_rate(step.number);
+    const double rate = replica.learning_rate(step.number) * own_share(step);
     const Term was{p_.momentum, proof_.of(v)}, stepped{-rate, proof_.of(g)}, at{1, proof_.of(x)};
     scale(v, p_.momentum);
     scale(g, -rate);

@@ -63,7 +63,7 @@ class Gossip final : public Strategy {
     step_ = step.number;
     if (own_steps(step) > 0) {
       take_part(true);
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, own_share(step));
       if (random_.uniform() < p_) send_half(replica.weights());
     } else if (step.number == 0) {
       take_part(false);

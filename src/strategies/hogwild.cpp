@@ -51,7 +51,7 @@ class Hogwild final : public Strategy {
       return;
     }
     copy(before.bytes(), weights.bytes());
-    replica.apply_gradients(step.number);
+    replica.apply_gradients(step.number, own_share(step));
     if (!shared_) return contributions_.add(crew_.rank.rank(), 1, 0);
     const std::uint64_t earlier = std::atomic_ref(*updates_).fetch_add(1, kRelaxed);
     contributions_.add(crew_.rank.rank(), 1, earlier - seen_);

@@ -170,11 +170,11 @@ void WeightBook::follow(Replica& replica, const std::function<void(Replica&)>& a
   std::size_t stepped = 0;
   WatchedReplica watched(
       replica,
-      [&](Slice part) {
+      [&](Slice part, double) {
         check("weights that its optimiser steps from", proof_.of(weights));
         before = proof_.of(weights.part(part), part.begin);
       },
-      [&](Slice part) {
+      [&](Slice part, double) {
         change_.push_back({1, proof_.of(weights.part(part), part.begin)});
         change_.push_back({-1, before});
         mix_.assign({{1, proof_.of(weights)}});

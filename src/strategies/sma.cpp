@@ -9,7 +9,7 @@
 // z is the model that is trained. Every rank is a learner and has its own copy of z; `learners`
 // ranks in a row share a device (see sma_sum.h), the last of which may have fewer. alpha = 0 stands
 // for 1/k. mu = 0 is synchronous EASGD that exchanges in every step. Where the learning rate drops,
-// all start anew from z. Where batches are uneven g_j is scaled by learner j's samples over the
+// all start anew from z. Where batches are uneven learner j's step counts for its samples over the
 // learners' mean, so that every sample counts once.
 //
 // With `auto=on` learners are added to each device while that pays (see sma_tuner.h); a rank that
@@ -62,8 +62,7 @@ class Sma final : public Strategy {
     scale(c, alpha(step));
     if (trains(step)) {
       const double share = share_of(crew_.rank.rank(), step);
-      if (share != 1) scale(replica.gradients(), share);
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, share);
       add_scaled(w, -1, c);
     }
     const Values sum = replica.gradients();  // free by now, and where peers see it

@@ -50,7 +50,7 @@ class Ssp final : public Central {
     const Values change = stream_->change();
     copy(change.bytes(), weights.bytes());
     // Without samples the change is none, and only tells that this worker is there.
-    if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number);
+    if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number, own_share(step));
     subtract_from(weights, change);
     book_.owes_change();
     book_.pushed(proof_.of(change));

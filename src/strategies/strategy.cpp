@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "strategies/average.h"
 #include "transport/group.h"
 
 namespace lockstep {
@@ -22,6 +23,10 @@ void Strategy::read_model(Replica& replica, Values model) {
 
 double Strategy::mass() const {
   return std::ranges::binary_search(crew_.idle, crew_.rank.rank()) ? 0 : 1;
+}
+
+double Strategy::own_share(const Step& step) const {
+  return crew_.one_batch ? shares_of(step.samples)[crew_.rank.rank()] : 1;
 }
 
 Flow Strategy::flow_of_model(int, std::size_t count) const {

@@ -32,6 +32,9 @@ struct Crew {
   const AllReduceRow& collective;
   // Workers that have no samples in any step of the run, in rising order.
   std::vector<int> idle = {};
+  // Of workers that go apart: their samples of one step are parts of one batch (--global-batch), so
+  // that they need not be alike; else each has batches of its own, all of one size.
+  bool one_batch = false;
 
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }
@@ -186,6 +189,10 @@ class Strategy {
   }
 
  protected:
+  // Where workers go apart: what this one's step counts for beside those of the others. 1, but
+  // where a step is one batch of all its samples over the workers' mean.
+  double own_share(const Step&) const;
+
   // What each worker's weights count for in the mean that is the model, over the workers' mean of
   // these, as it is now. Default: 1 each.
   virtual std::vector<double> shares_in_model() const {

@@ -9,8 +9,8 @@ namespace lockstep {
 
 class WatchedReplica final : public Replica {
  public:
-  // Called right before and right after the optimiser steps that part.
-  using Look = std::function<void(Slice part)>;
+  // Called right before and right after the optimiser steps that part, by that share.
+  using Look = std::function<void(Slice part, double share)>;
   // `inner` outlives it.
   WatchedReplica(Replica& inner, Look before, Look after)
       : inner_(inner), before_(std::move(before)), after_(std::move(after)) {}
@@ -18,10 +18,11 @@ class WatchedReplica final : public Replica {
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override {
-    before_(part);
-    inner_.apply_gradients(step, part, updates);
-    after_(part);
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
+                       double share) override {
+    before_(part, share);
+    inner_.apply_gradients(step, part, updates, share);
+    after_(part, share);
   }
   double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
   void forget() override { inner_.forget(); }

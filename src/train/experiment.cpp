@@ -103,6 +103,24 @@ std::optional<std::string> no_exchange(const TrainConfig& config, std::uint64_t 
   return {};
 }
 
+// Where gradients that count for different numbers of samples go to servers whose rule does not see
+// that.
+std::optional<std::string> counts_alike(const TrainConfig& config, const Plan& plan) {
+  const StrategyRow& row = strategy_named(config.strategy);
+  const std::string_view optimiser = Options::name_in(config.optimizer);
+  if (!row.goes_apart() || row.exchange != Exchange::stepping_servers || optimiser == "sgd" ||
+      plan.cut() != Cut::by_share)
+    return {};
+  const std::vector<std::size_t> samples = plan.samples_by_worker();
+  const auto [least, most] = std::ranges::minmax(samples);
+  if (most <= least + 1) return {};
+  return fmt::format(
+      "workers have {} to {} samples, and {} at the servers of {} does not see how large a "
+      "gradient "
+      "is: every worker's step counts alike, so samples do not; give sgd, or another strategy",
+      least, most, optimiser, row.name);
+}
+
 }  // namespace
 
 std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
@@ -148,6 +166,7 @@ std::vector<std::string> Experiment::notices() const {
   std::vector<std::string> all = data.notices;
   for (const std::string& notice : plan.notices()) all.push_back(notice);
   if (const auto notice = no_exchange(config, steps_of_schedule)) all.push_back(*notice);
+  if (const auto notice = counts_alike(config, plan)) all.push_back(*notice);
   if (config.lr_scaling == "linear")
     all.push_back(
         fmt::format("the learning rate is scaled by {:.6g}: a step takes so many batches of {}",

@@ -87,7 +87,8 @@ class TimedReplica : public Replica {
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override;
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
+                       double share) override;
   double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
   void forget() override { inner_.forget(); }
   bool needs_whole_layers() const override { return inner_.needs_whole_layers(); }

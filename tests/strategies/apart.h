@@ -23,6 +23,7 @@ struct ApartTraining {
   std::vector<double> step_s;         // of each worker, in virtual time; empty: 0.1 each
   bool empty_steps_take_time = true;  // those without samples, as long as others
   std::vector<std::size_t> samples;   // of each worker; empty: the same
+  bool one_batch = false;             // those of a step are (see Crew)
   std::function<bool(int w, std::uint64_t t)> idle;  // has none in step t; empty: never
   int leaves = -1;  // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
@@ -91,13 +92,22 @@ inline void note_end(ApartRecord& record, const Strategy& strategy) {
   record.sends = strategy.sends();
 }
 
+inline Crew crew_of(const ApartTraining& training, Rank& rank) {
+  return {rank,
+          training.workers,
+          training.servers,
+          false,
+          all_reduce_named("ring"),
+          idle_in(training),
+          training.one_batch};
+}
+
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
   MeteredBackground background(outer.background, outer.lock, outer.size());
   Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
-  const Crew crew{rank,  training.workers,         training.servers,
-                  false, all_reduce_named("ring"), idle_in(training)};
+  const Crew crew = crew_of(training, rank);
   auto strategy = training.make(crew);
   if (training.audit) strategy = audited_apart(std::move(strategy), crew);
   ToyReplica replica(&metered, training.memory, training.count, training.rate, training.momentum);

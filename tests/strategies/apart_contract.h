@@ -54,15 +54,21 @@ inline ApartTraining apart_of(const std::string& spec) {
   return apart_of(spec, [spec](const Crew& crew) { return make_strategy(spec, crew); });
 }
 
-// All steps of all workers in `t`, as the sum of their gradients of parameter i.
+// All steps of all workers in `t`, as the sum of their gradients of parameter i: those of one batch
+// by their samples.
 inline double all_gradients(const ApartTraining& t, std::size_t i) {
   double sum = 0;
   Floats gradient(t.count);
-  for (int w = 0; w < t.workers; ++w)
-    for (int step = 0; step < t.steps; ++step) {
+  for (int step = 0; step < t.steps; ++step) {
+    const auto samples = samples_in(t, step);
+    const double mean =
+        static_cast<double>(std::accumulate(samples.begin(), samples.end(), std::size_t{0})) /
+        t.workers;
+    for (int w = 0; w < t.workers; ++w) {
       t.gradient(w, step, {}, gradient);
-      sum += gradient[i];
+      sum += (t.one_batch ? static_cast<double>(samples[w]) / mean : 1) * gradient[i];
     }
+  }
   return sum;
 }
 

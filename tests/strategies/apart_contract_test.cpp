@@ -37,6 +37,16 @@ TEST_P(ApartPromises, AreKept) {
       IsEmpty());
 }
 
+// Where a step is one batch, a worker's step counts by its samples of it.
+TEST_P(ApartPromises, AreKeptOfSamplesOfOneBatch) {
+  ApartTraining t = apart_of(spec());
+  t.samples = {1, 2, 5};
+  t.one_batch = true;
+  t.audit = !spec().starts_with("hogwild");
+  EXPECT_THAT(every_step_counts_once(t, claims_apart(spec()), run_apart(simulated_world(), t)),
+              IsEmpty());
+}
+
 TEST_P(ApartContract, OneSeedGivesTheSameBitsTwice) {
   ApartTraining t = apart_of(spec());
   t.momentum = 0.9f;

@@ -138,11 +138,14 @@ bug("scores the plain mean" local-sgd local_sgd.cpp
     [[averaged_ ? Strategy::shares_in_model() : shares_of(since_)]] [[Strategy::shares_in_model()]])
 
 sources(d_psgd.cpp)
+bug("counts alike whatever its samples" d-psgd d_psgd.cpp
+    [[    const double share = shares_of(step.samples)[crew_.rank.rank()];]]
+    [[    const double share = 1;]])
 bug("never mixes" d-psgd d_psgd.cpp
     [[    if (!neighbours.empty()) add_scaled(x, -1 / (degree + 1), pull);]] "")
-bug("steps twice" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number);]]
-    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
-bug("never steps" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number);]] "")
+bug("steps twice" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number, share);]]
+    [[    replica.apply_gradients(step.number, share); replica.apply_gradients(step.number, share);]])
+bug("never steps" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number, share);]] "")
 bug("scores its own weights" d-psgd d_psgd.cpp "${bytes_of_step}" "${scores_its_own}")
 
 set(outer_loops slow-mo:period=2 diloco:period=2)
@@ -164,11 +167,14 @@ bug("scores the plain mean" "${outer_loops}" outer_loop.cpp
     [[ended_ ? Strategy::shares_in_model() : shares_of(since_)]] [[Strategy::shares_in_model()]])
 
 sources(sma.cpp)
+bug("counts alike whatever its samples" sma sma.cpp
+    [[      const double share = share_of(crew_.rank.rank(), step);]]
+    [[      const double share = 1;]])
 bug("is never drawn to the centre" sma sma.cpp [[      add_scaled(w, -1, c);]] "")
 bug("never moves the centre" sma sma.cpp [[    move_centre(sum);]] "")
-bug("steps twice" sma sma.cpp [[      replica.apply_gradients(step.number);]]
-    [[      replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
-bug("never steps" sma sma.cpp [[      replica.apply_gradients(step.number);]] "")
+bug("steps twice" sma sma.cpp [[      replica.apply_gradients(step.number, share);]]
+    [[      replica.apply_gradients(step.number, share); replica.apply_gradients(step.number, share);]])
+bug("never steps" sma sma.cpp [[      replica.apply_gradients(step.number, share);]] "")
 bug("scores its own weights" sma sma.cpp
     [[void read_model(Replica&, Values model) override { copy(model.bytes(), z_->values().bytes()); }]]
     [[void read_model(Replica& r, Values model) override { copy(model.bytes(), r.weights().bytes()); }]])
@@ -244,14 +250,14 @@ bug("pushes the change twice over" ssp:s=1 ssp.cpp [[    subtract_from(weights, 
 bug("pushes the change backwards" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]]
     [[    subtract_from(weights, change);
     scale(change, -1);]])
-bug("steps twice" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number);]]
+bug("steps twice" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number, own_share(step));]]
     [[{
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, own_share(step));
       for (std::size_t i = 0; i < weights.count(); ++i)
         reinterpret_cast<float*>(replica.gradients().bytes().data)[i] = 0.5f;
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, own_share(step));
     }]])
-bug("never steps" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number);]] [[(void)replica;]])
+bug("never steps" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number, own_share(step));]] [[(void)replica;]])
 
 sources(downpour.cpp)
 bug("never stores what it fetches" downpour downpour.cpp
@@ -282,13 +288,13 @@ bug("forgets a round" easgd:period=2,mode=sync easgd.cpp [[      add(replica, *p
 bug("counts a round twice" easgd:period=2,mode=sync easgd.cpp [[      add(replica, *push);]]
     [[      add(replica, *push);
       add(replica, *push);]])
-bug("steps twice" easgd:period=2 easgd.cpp [[      replica.apply_gradients(step.number);]]
+bug("steps twice" easgd:period=2 easgd.cpp [[      replica.apply_gradients(step.number, own_share(step));]]
     [[      {
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, own_share(step));
       scale(replica.gradients(), 0);
-      replica.apply_gradients(step.number);
+      replica.apply_gradients(step.number, own_share(step));
     }]])
-bug("never steps" easgd:period=2 easgd.cpp [[      replica.apply_gradients(step.number);]] [[      (void)0;]])
+bug("never steps" easgd:period=2 easgd.cpp [[      replica.apply_gradients(step.number, own_share(step));]] [[      (void)0;]])
 bug("forgets its momentum" easgd:period=2,momentum=0.5 easgd.cpp [[    combine(x, v.bytes());]] "")
 bug("never looks ahead" easgd:period=2,momentum=0.5 easgd.cpp
     [[    combine(weights, x.bytes());]] "")
@@ -324,11 +330,11 @@ bug("counts for another mass in the model" gossip:p=1 gossip.cpp
     [[  double mass() const override { return part_of_all(mass_); }]]
     [[  double mass() const override { return 1; }]])
 bug("keeps nothing of what comes" gossip:p=1 gossip.cpp [[    mass_ += parcel.mass;]] "")
-bug("steps twice" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]]
-    [[    replica.apply_gradients(step.number);
+bug("steps twice" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number, own_share(step));]]
+    [[    replica.apply_gradients(step.number, own_share(step));
     scale(replica.gradients(), 0);
-    replica.apply_gradients(step.number);]])
-bug("never steps" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number);]] "")
+    replica.apply_gradients(step.number, own_share(step));]])
+bug("never steps" gossip:p=1 gossip.cpp [[    replica.apply_gradients(step.number, own_share(step));]] "")
 
 # Mass that is lost between workers: the first shows only in the masses of all together.
 sources(gossip_mail.h gossip_mail.cpp gossip.cpp)
@@ -347,11 +353,11 @@ bug("an active worker never averages" ad-psgd ad_psgd_exchange.cpp [[  add_scale
 bug("a passive worker never averages" ad-psgd ad_psgd_exchange.cpp [[    add_scaled(x, 0.5, a);]] "")
 bug("loses what came last" ad-psgd ad_psgd.cpp
     [[    copy(replica.weights().bytes(), exchange_->x().bytes());]] "")
-bug("steps twice" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number);]]
-    [[    replica.apply_gradients(step.number);
+bug("steps twice" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number, own_share(step));]]
+    [[    replica.apply_gradients(step.number, own_share(step));
     scale(replica.gradients(), 0);
-    replica.apply_gradients(step.number);]])
-bug("never steps" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number);]] "")
+    replica.apply_gradients(step.number, own_share(step));]])
+bug("never steps" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number, own_share(step));]] "")
 
 # Which no audit sees.
 sources(hogwild.cpp)
@@ -365,13 +371,13 @@ bug("adds twice" hogwild hogwild.cpp [[    add(numbers(before), numbers(weights)
     [[    add(numbers(before), numbers(weights));
     add(numbers(before), numbers(weights));]])
 bug("never adds" hogwild hogwild.cpp [[    add(numbers(before), numbers(weights));]] "")
-bug("steps twice" hogwild hogwild.cpp [[    replica.apply_gradients(step.number);]]
+bug("steps twice" hogwild hogwild.cpp [[    replica.apply_gradients(step.number, own_share(step));]]
     [[    Scratch once(replica.gradients(), before.count());
     copy(once.values().bytes(), replica.gradients().bytes());
-    replica.apply_gradients(step.number);
+    replica.apply_gradients(step.number, own_share(step));
     copy(replica.gradients().bytes(), once.values().bytes());
-    replica.apply_gradients(step.number);]])
-bug("never steps" hogwild hogwild.cpp [[    replica.apply_gradients(step.number);]] "")
+    replica.apply_gradients(step.number, own_share(step));]])
+bug("never steps" hogwild hogwild.cpp [[    replica.apply_gradients(step.number, own_share(step));]] "")
 bug("does not go on from the newest" hogwild hogwild.cpp
     [[    if (shared_) read(numbers(replica.weights()));
     copy(before_]] [[    copy(before_]])

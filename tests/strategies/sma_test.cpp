@@ -175,8 +175,9 @@ class Dropping final : public Replica {
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates) override {
-    inner_.apply_gradients(step, part, updates);
+  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
+                       double share) override {
+    inner_.apply_gradients(step, part, updates, share);
   }
   double learning_rate(std::uint64_t step) const override {
     return (step < 5 ? 1 : 0.1) - 0.001 * static_cast<double>(step);

@@ -36,9 +36,10 @@ class ToyReplica final : public Replica {
   std::span<float> gradient_span() { return {base_ + (base_ ? count_ : 0), base_ ? count_ : 0}; }
 
   using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t, Slice part, std::uint64_t updates) override {
+  void apply_gradients(std::uint64_t, Slice part, std::uint64_t updates, double share) override {
     updates_.push_back(updates);
     if (!base_) return;
+    if (share != 1) scale(gradients().part(part), share);
     for (std::size_t i = part.begin; i < part.end(); ++i) {
       float& g = gradient_span()[i];
       velocity_[i] = std::fma(momentum_, velocity_[i], g);
