@@ -104,6 +104,7 @@ std::uint64_t Session::start() {
   if (!config_.resume.empty() && leads() && options_.folder) options_.folder->go_on();
   recorder_.begin(options_.folder, options_.own_process,
                   {first, log_.samples(), before_.elapsed_s, before_.waited});
+  if (!config_.resume.empty()) line_up();
   return first;
 }
 
@@ -344,6 +345,20 @@ std::unique_ptr<TaskBoard> Session::open_tasks() {
 }
 
 void Session::together() { patient_barrier(present(), kTogether); }
+
+void Session::line_up() {
+  if (!experiment.simulation) return;
+  // The second exchange starts when the first has ended on all, so it takes no longer than that did
+  // from when all had started it.
+  const auto latest = [&] {
+    double most = 0;
+    for (const auto& row : all_rows(present(), {rank_.clock.now()})) most = std::max(most, row[0]);
+    return most;
+  };
+  const double all_started = latest(), all_ended = latest();
+  const double line = all_ended + 2 * (all_ended - all_started);
+  if (const double now = rank_.clock.now(); now < line) rank_.clock.charge(line - now);
+}
 
 void Session::meet_the_living() {
   // Where there is a manager, who is lost is for it to say: all others answer to it alone.

@@ -125,6 +125,10 @@ class Session {
   // Those ranks, as present() has them.
   std::unique_ptr<Group> group_of(std::vector<int> ranks);
   std::uint64_t restore();
+  // Collective over those present, in simulation: all leave it at the same instant, to the last
+  // digits, whatever came before. So what follows a checkpoint takes the same times as what follows
+  // a resume from it. Nothing else, where clocks differ anyway.
+  void line_up();
   bool stops_with_checkpoint() const;
   bool all_stop(std::uint64_t taken);
   void add_waits(TrainResult&);

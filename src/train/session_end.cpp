@@ -34,6 +34,7 @@ void Session::save(std::uint64_t taken) {
         fmt::format("this run went back to an earlier checkpoint, so later ones of the course that "
                     "it left are set aside: {}; remove them, or go on from one by --resume",
                     fmt::join(saved.set_aside, ", ")));
+  line_up();
 }
 
 std::uint64_t Session::restore() {
