@@ -25,12 +25,6 @@ std::string told(const Progress& p) {
   return told(Json{{"step", {p.step, p.steps, p.epoch, p.loss, p.samples, p.training_s}}});
 }
 
-// To the launcher, which always listens.
-void tell(const std::string& text) {
-  fmt::print("{}", text);
-  std::fflush(stdout);
-}
-
 std::string straggler_in_words(const Json& s) {
   double all = 0;
   for (const Json& w : s["workers_detail"]) all += w["waited_for_seconds"].get<double>();
@@ -126,17 +120,21 @@ void TrainView::summary(const Json& s, const std::string& folder) {
   out_.say(text);
 }
 
-void TellingWatcher::notice(const std::string& sentence) { tell(told(Json{{"notice", sentence}})); }
+TellingWatcher::TellingWatcher() : out_(STDOUT_FILENO) {}
+
+void TellingWatcher::notice(const std::string& sentence) {
+  out_.say(told(Json{{"notice", sentence}}));
+}
 
 void TellingWatcher::step(const Progress& p) {
   const double now = wall_now();
   if (now < told_at_ + kShowEverySeconds) return;
   told_at_ = now;
-  tell(told(p));
+  out_.mention(told(p));
 }
 
 void TellingWatcher::score(const Score& score, int epoch) {
-  tell(told(Json{{"epoch", epoch}, {"score", to_json(score)}}));
+  out_.say(told(Json{{"epoch", epoch}, {"score", to_json(score)}}));
 }
 
 bool hear(std::string_view line, Watcher& watcher) try {

@@ -38,14 +38,17 @@ class TrainView : public Watcher {
   std::set<std::string> said_;
 };
 
-// A watcher in a worker process: tells its launcher, line by line on stdout.
+// A watcher in a worker process: tells its launcher, line by line on stdout, and never waits for
+// it: a launcher that was stopped stops no training.
 class TellingWatcher : public Watcher {
  public:
+  TellingWatcher();
   void notice(const std::string& sentence) override;
   void step(const Progress&) override;
   void score(const Score&, int epoch) override;
 
  private:
+  Output out_;
   double told_at_ = 0;
 };
 // Passes on what a TellingWatcher, or a view that tells, told. False: it was some other line.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thrift/protocol/TBinaryProtocol.h>
 #include <thrift/transport/TBufferTransports.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "cluster/Control.h"
@@ -16,7 +18,6 @@
 #include "cluster/handshake.h"
 #include "cluster/protocol_constants.h"
 #include "core/error.h"
-#include "transport/real_rank.h"
 
 namespace lockstep {
 
@@ -25,23 +26,56 @@ namespace thrift = apache::thrift;
 namespace {
 
 constexpr int kLongestFrame = 64 << 10;
-// A coordinator that dies closes the connection at once; only one that hangs, or whose host is cut
-// off, takes this long to be missed.
-constexpr int kAnswerMs = 30'000;
 constexpr int kConnectMs = 2'000;
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
+
+// Has somebody stopped this process of our machine, as Ctrl-Z and SIGSTOP do?
+bool is_stopped(int pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(stat, line);
+  const auto name_end = line.rfind(") ");  // of a name that may hold anything
+  return name_end != std::string::npos && (line[name_end + 2] == 'T' || line[name_end + 2] == 't');
+}
+
+// Waits for what it reads by a clock that stands still when we do, or when our launcher does.
+class PatientSocket final : public thrift::transport::TSocket {
+ public:
+  PatientSocket(const Address& address, std::shared_ptr<thrift::TConfiguration> config,
+                int launcher_pid, double patience_s)
+      : TSocket(address.host, address.port, std::move(config)),
+        launcher_pid_(launcher_pid),
+        patience_s_(patience_s) {}
+
+  std::uint32_t read(std::uint8_t* into, std::uint32_t size) override {
+    for (Countdown time(patience_s_); isOpen();) {
+      pollfd readable{getSocketFD(), POLLIN, 0};
+      if (poll(&readable, 1, static_cast<int>(time.nap() * 1000) + 1) > 0)
+        return TSocket::read(into, size);
+      if (launcher_pid_ != 0 && is_stopped(launcher_pid_)) time = Countdown(patience_s_);
+      if (time.left() <= 0)
+        throw thrift::transport::TTransportException(
+            thrift::transport::TTransportException::TIMED_OUT,
+            fmt::format("it did not answer for {:.0f} s", patience_s_));
+    }
+    return TSocket::read(into, size);  // says what is wrong
+  }
+
+ private:
+  const int launcher_pid_;
+  const double patience_s_;
+};
 
 }  // namespace
 
 struct ControlClient::Connection {
-  explicit Connection(const Address& address)
+  Connection(const Address& address, int launcher_pid, double answer_s)
       : config(std::make_shared<thrift::TConfiguration>(kLongestFrame, kLongestFrame)),
-        socket(std::make_shared<thrift::transport::TSocket>(address.host, address.port, config)),
+        socket(std::make_shared<PatientSocket>(address, config, launcher_pid, answer_s)),
         framed(std::make_shared<thrift::transport::TFramedTransport>(socket, config)),
         client(std::make_shared<thrift::protocol::TBinaryProtocol>(framed)) {
     socket->setConnTimeout(kConnectMs);
-    socket->setRecvTimeout(kAnswerMs);
-    socket->setSendTimeout(kAnswerMs);
+    socket->setSendTimeout(static_cast<int>(answer_s * 1000));
     socket->open();
     fcntl(socket->getSocketFD(), F_SETFD, FD_CLOEXEC);
   }
@@ -64,14 +98,15 @@ auto ControlClient::ask(Call call) {
   }
 }
 
-ControlClient::ControlClient(const Start& start, double deadline) : address_(start.address) {
+ControlClient::ControlClient(const Start& start, Countdown& time, double answer_seconds)
+    : address_(start.address) {
   // It would print a line for every try while the coordinator is not there yet.
   thrift::GlobalOutput.setOutputFunction([](const char*) {});
   const Address address = parse_address(start.address, "the coordinator's address");
   for (;;) {
     const char* failed = "no coordinator answers at {}: {}";
     try {
-      connection_ = std::make_unique<Connection>(address);
+      connection_ = std::make_unique<Connection>(address, start.launcher_pid, answer_seconds);
       failed = "the coordinator at {} hung up on the handshake: {}";
       prove_both(start);
       return;
@@ -79,7 +114,7 @@ ControlClient::ControlClient(const Start& start, double deadline) : address_(sta
       throw UsageError(fmt::format("the coordinator at {} refused: {}", address_, refused.why));
     } catch (const thrift::TException& error) {
       // It may start later than its workers, or be crowded by strangers.
-      if (wall_now() > deadline)
+      if (time.left() <= 0)
         throw TransportError(TransportError::Kind::deadline, 0,
                              fmt::format(fmt::runtime(failed), address_, error.what()));
       std::this_thread::sleep_for(kRetryPause);

@@ -8,6 +8,7 @@
 
 #include "cluster/protocol_types.h"
 #include "cluster/start.h"
+#include "transport/awake_clock.h"
 
 namespace lockstep {
 
@@ -17,10 +18,17 @@ class ControlIf;
 
 class ControlClient {
  public:
-  // Tries until `deadline` (wall_now()): the coordinator may start later than its workers, and hang
-  // up on one that has not proved itself yet when strangers crowd it.
+  // A coordinator that dies closes the connection at once; only one that hangs, or whose host is
+  // cut off, takes this long to be missed.
+  static constexpr double kAnswerSeconds = 30;
+
+  // Tries until the `time` is over: the coordinator may start later than its workers, and hang up
+  // on one that has not proved itself yet when strangers crowd it.
   // UsageError: it refused the job key, or could not prove that it knows it.
-  ControlClient(const Start&, double deadline);
+  // A coordinator that does not answer a call for `answer_seconds` is lost. What this process
+  // stands still does not count, nor what our launcher does, if it serves the coordinator: stopped
+  // by Ctrl-Z or SIGSTOP, it answers when it goes on.
+  ControlClient(const Start&, Countdown& time, double answer_seconds = kAnswerSeconds);
   ~ControlClient();
 
   // Each throws UsageError with the coordinator's words if it refuses, and TransportError if it is

@@ -8,13 +8,15 @@
 #include "cluster/handshake.h"
 #include "cluster/members.h"
 #include "cluster/task_book.h"
+#include "transport/awake_clock.h"
 
 namespace lockstep {
 
 class ControlHandler final : public protocol::ControlIf {
  public:
-  ControlHandler(Members& members, TaskBook& tasks, const std::string& key)
-      : members_(members), tasks_(tasks), key_(key) {}
+  // `clock`: what the book goes by. All outlive this.
+  ControlHandler(Members& members, TaskBook& tasks, const std::string& key, AwakeClock& clock)
+      : members_(members), tasks_(tasks), key_(key), clock_(clock) {}
   // The connection is gone.
   ~ControlHandler() override;
 
@@ -53,6 +55,7 @@ class ControlHandler final : public protocol::ControlIf {
   Members& members_;
   TaskBook& tasks_;
   const std::string& key_;
+  AwakeClock& clock_;
   Stage stage_ = Stage::stranger;
   Transcript transcript_;
 };

@@ -71,7 +71,7 @@ class Handlers final : public protocol::ControlIfFactory {
       : members_(members), tasks_(tasks), key_(key) {}
 
   protocol::ControlIf* getHandler(const thrift::TConnectionInfo& info) override {
-    auto* handler = new ControlHandler(members_, tasks_, key_);
+    auto* handler = new ControlHandler(members_, tasks_, key_, clock_);
     open_[handler] = {std::dynamic_pointer_cast<TSocket>(info.transport), ++admitted_};
     return handler;
   }
@@ -84,6 +84,7 @@ class Handlers final : public protocol::ControlIfFactory {
   void tick() {
     for (auto& [handler, connection] : open_)
       if (!handler->trusted() && ++connection.ticks > kStrangerTicks) turn_out(connection);
+    clock_.now();
   }
 
   // Those not yet shown the door.
@@ -124,6 +125,7 @@ class Handlers final : public protocol::ControlIfFactory {
   const std::string& key_;
   std::map<ControlHandler*, Connection> open_;
   std::uint64_t admitted_ = 0;
+  AwakeClock clock_;  // looked at in every tick
 };
 
 // Where connections come in. Thrift's own socket throws when accept() fails, through libevent,

@@ -56,7 +56,7 @@ struct Job::Parts {
     if (start.serves_coordinator)
       coordinator.emplace(
           CoordinatorOptions{parse_address(start.address, "--listen"), start.size, start.key});
-    membership.emplace(start, wall_now() + options.join_seconds);
+    membership.emplace(start, options.join_seconds);
     try {
       auto lanes = introduce(start);
       membership->ready();
@@ -92,9 +92,8 @@ struct Job::Parts {
     membership->leave(status, blamed, why);
     rank.reset();
     if (!coordinator) return;
-    const double deadline =
-        wall_now() + (status == Members::kWell ? options.patience_seconds : kNewsSeconds);
-    while (!coordinator->members().all_gone() && wall_now() < deadline)
+    Countdown time(status == Members::kWell ? options.patience_seconds : kNewsSeconds);
+    while (!coordinator->members().all_gone() && time.left() > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 

@@ -16,7 +16,7 @@
 #include "cluster/verdict.h"
 #include "cluster/worker.h"
 #include "core/error.h"
-#include "transport/real_rank.h"
+#include "transport/awake_clock.h"
 
 namespace lockstep {
 
@@ -59,9 +59,9 @@ class Launch::Parts {
       take_requests();
       for (auto& worker : workers_) look_at(*worker);
       if (!anyone([](const Worker& w) { return w.child.running(); })) {
-        ended_at_ = std::min(ended_at_, wall_now());
+        ended_at_ = std::min(ended_at_, clock_.now());
         const bool waits_for_reader = out_->full() && told_to_stop_ == 0;
-        if (wall_now() > ended_at_ + kDrainSeconds && !waits_for_reader) break;
+        if (clock_.now() > ended_at_ + kDrainSeconds && !waits_for_reader) break;
       }
       end_the_rest();
     }
@@ -157,7 +157,7 @@ class Launch::Parts {
     if (const int arrived = signals_.take()) signal = arrived;
     if (signal == 0) return;
     if (told_to_stop_ != 0) kill_at_ = 0;  // told again: now
-    if (told_to_stop_ == 0) kill_at_ = std::min(kill_at_, wall_now() + options_.stop_seconds);
+    if (told_to_stop_ == 0) kill_at_ = std::min(kill_at_, clock_.now() + options_.stop_seconds);
     told_to_stop_ = signal;
     send_all(signal == SIGKILL ? SIGKILL : SIGTERM);
   }
@@ -177,13 +177,13 @@ class Launch::Parts {
     if (status != 0 && !options_.goes_on) note_failure();
   }
 
-  void note_failure() { failed_at_ = std::min(failed_at_, wall_now()); }
+  void note_failure() { failed_at_ = std::min(failed_at_, clock_.now()); }
 
   // Once a rank failed, the others may end by themselves, then must.
   void end_the_rest() {
     if (options_.goes_on && told_to_stop_ == 0) bury_the_dead();
     if (has_failed(coordinator_->members(), options_.goes_on)) note_failure();
-    const double now = wall_now();
+    const double now = clock_.now();
     if (now > failed_at_ + options_.grace_seconds && kill_at_ == kNever) {
       kill_at_ = now + std::min(kTermSeconds, options_.grace_seconds);
       send_all(SIGTERM);
@@ -199,10 +199,10 @@ class Launch::Parts {
       ++told_of_;
       Worker& worker = *workers_[death.rank];
       say(fmt::format("{} is lost: {}", worker.name(), death.reason));
-      worker.lost_at = wall_now();
+      worker.lost_at = clock_.now();
     }
     for (auto& worker : workers_)
-      if (worker->child.running() && wall_now() > worker->lost_at + kTermSeconds)
+      if (worker->child.running() && clock_.now() > worker->lost_at + kTermSeconds)
         worker->child.send(SIGKILL);
   }
 
@@ -259,6 +259,7 @@ void Launch::stop(int signal) { parts_->stop(signal); }
 std::string Launch::verdict() const { return parts_->verdict(); }
 
 int Launch::pid(int rank) const { return parts_->worker(rank).child.pid(); }
+  AwakeClock clock_;
 
 std::string Launch::address() const { return parts_->address(); }
 

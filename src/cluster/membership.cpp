@@ -25,12 +25,12 @@ void throw_if_dead(const protocol::Roster& roster) {
 
 }  // namespace
 
-Membership::Membership(const Start& start, double deadline)
+Membership::Membership(const Start& start, double seconds)
     : rank_(start.rank),
       size_(start.size),
       served_by_rank_0_(start.launcher_pid == 0),
-      deadline_(deadline),
-      control_(start, deadline) {}
+      time_(seconds),
+      control_(start, time_) {}
 
 Membership::~Membership() { stop(); }
 
@@ -57,7 +57,7 @@ std::vector<protocol::Member> Membership::await(int round, const char* deed) {
     throw_if_dead(roster);
     for (auto& member : roster.members) members.push_back(std::move(member));
     if (roster.missing.empty()) continue;
-    if (wall_now() > deadline_)
+    if (time_.left() <= 0)
       throw TransportError(
           TransportError::Kind::deadline, roster.missing[0],
           fmt::format("rank {} waited for all {} ranks to {}, but still missing are: rank {}",
@@ -68,9 +68,10 @@ std::vector<protocol::Member> Membership::await(int round, const char* deed) {
 }
 
 void Membership::look_for_deaths(double seconds) {
-  for (const double until = wall_now() + seconds; wall_now() < until;
-       std::this_thread::sleep_for(kRosterPause))
+  for (Countdown time(seconds);; std::this_thread::sleep_for(kRosterPause)) {
     throw_if_dead(control_.roster(3, 0));
+    if (time.left() <= 0) return;
+  }
 }
 
 void Membership::watch(Deaths& deaths) {

@@ -15,8 +15,8 @@ class Membership {
  public:
   static constexpr double kHeartbeatSeconds = 0.1;
 
-  // Connects and proves itself. `deadline` (wall_now()) is for this and join().
-  Membership(const Start&, double deadline);
+  // Connects and proves itself. So many seconds are for this and all three rounds.
+  Membership(const Start&, double seconds);
   // Stops the heartbeats. Without leave(), the coordinator takes this rank for dead.
   ~Membership();
 
@@ -28,8 +28,8 @@ class Membership {
   // This rank can reach all others. After it nobody needs what the others offered.
   void ready();
 
-  // Before ready(): TransportError if a death becomes known within so long. For one who could not
-  // reach a peer.
+  // Before ready(): TransportError if a death becomes known within so long, also if it is known
+  // already. For one that could not reach a peer yet.
   void look_for_deaths(double seconds);
 
   std::string local_address() const { return control_.local_address(); }
@@ -51,7 +51,7 @@ class Membership {
 
   const int rank_, size_;
   const bool served_by_rank_0_;
-  const double deadline_;
+  Countdown time_;
   std::mutex calls_;  // the connection is the rank's and the heartbeats', by turns
   ControlClient control_;
   std::mutex mutex_;

@@ -4,7 +4,6 @@
 #include "cluster/control_handler.h"
 #include "cluster/protocol_constants.h"
 #include "cluster/task_pages.h"
-#include "transport/real_rank.h"
 
 namespace lockstep {
 
@@ -35,12 +34,12 @@ void ControlHandler::add_indices(int32_t task, const std::string& indices) {
 }
 
 void ControlHandler::begin_round() {
-  serve([&](int rank) { tasks_.begin(rank, wall_now()); });
+  serve([&](int rank) { tasks_.begin(rank, clock_.now()); });
 }
 
 void ControlHandler::look_at_round(protocol::Round& round, int32_t first) {
   serve([&](int rank) {
-    const RoundState state = tasks_.look(rank, wall_now());
+    const RoundState state = tasks_.look(rank, clock_.now());
     round.number = static_cast<std::int64_t>(state.round);
     round.count = static_cast<int>(state.tasks.size());
     round.next_in_s = state.next_in_s;
@@ -55,7 +54,7 @@ void ControlHandler::bury(int32_t dead) {
 }
 
 void ControlHandler::take_back(int32_t task) {
-  serve([&](int rank) { tasks_.take_back(rank, task, wall_now()); });
+  serve([&](int rank) { tasks_.take_back(rank, task, clock_.now()); });
 }
 
 void ControlHandler::close_rounds() {
@@ -64,7 +63,7 @@ void ControlHandler::close_rounds() {
 
 void ControlHandler::take_task(protocol::Handed& handed) {
   serve([&](int rank) {
-    const TaskBook::Handed task = tasks_.take(rank, wall_now());
+    const TaskBook::Handed task = tasks_.take(rank, clock_.now());
     handed.kind = static_cast<int>(task.kind);
     handed.round = static_cast<std::int64_t>(task.round);
     handed.task = task.task;

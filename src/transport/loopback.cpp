@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "transport/awake_clock.h"
 #include "transport/fabric.h"
 #include "transport/failure.h"
 #include "transport/loopback_window.h"
@@ -103,6 +104,7 @@ class Loopback final : public Transport {
   std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
                        Arrival* arrival) override {
     std::unique_lock lock(box_.mutex);
+    std::optional<Countdown> time;
     for (;;) {
       progress();
       for (std::size_t i = 0; i < requests.size(); ++i)
@@ -111,14 +113,13 @@ class Loopback final : public Transport {
           return i;
         }
       for (const Request& r : requests) throw_if_hopeless(r);
-      const double left = deadline.at - now();
-      if (left <= 0) {
+      if (!time) time.emplace(deadline.at - now());
+      if (time->left() <= 0) {
         if (bells_.contains(requests[0].id)) throw too_late(rank_, rank_, {});
         const Receive& r = *find(requests[0]);
         throw too_late(r.from, rank_, r.tag);
       }
-      // In steps, because a deadline of years overflows the condition variable's clock.
-      box_.changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)));
+      box_.changed.wait_for(lock, std::chrono::duration<double>(time->nap()));
     }
   }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/zero_pages.h"
+#include "transport/awake_clock.h"
 #include "transport/failure.h"
 
 namespace lockstep {
@@ -48,12 +49,12 @@ class LoopbackWindow final : public Window {
   Words said(int rank) const override { return words_[index_of(rank)]; }
 
   int meet(const Words& words) override {
-    const Deadline deadline = who_.patience();
+    Countdown time(who_.patience_seconds());
     std::unique_lock lock(all_.mutex_);
     meeting_->words[index_] = words;
-    come(lock, deadline);
+    come(lock, time);
     words_ = meeting_->words;
-    come(lock, deadline);  // nobody's words may be overwritten before all have read them
+    come(lock, time);  // nobody's words may be overwritten before all have read them
     for (std::size_t i = 0; i < members_.size(); ++i)
       if (words_[i] != words) return members_[i];
     return -1;
@@ -65,17 +66,16 @@ class LoopbackWindow final : public Window {
     return std::lower_bound(members_.begin(), members_.end(), rank) - members_.begin();
   }
 
-  void come(std::unique_lock<std::mutex>& lock, Deadline deadline) {
+  void come(std::unique_lock<std::mutex>& lock, Countdown& time) {
     const std::uint64_t round = ++meeting_->arrivals[index_];
     all_.changed_.notify_all();
     for (std::size_t i = 0; i < members_.size(); ++i)
       while (meeting_->arrivals[i] < round) {
-        const double seconds = deadline.at - who_.now();
         const Tag meeting{Purpose::control, 0};
         if (all_.left_.count({members_[i], lane_}))
           throw departed(members_[i], who_.rank(), meeting);
-        if (seconds <= 0) throw too_late(members_[i], who_.rank(), meeting);
-        all_.changed_.wait_for(lock, std::chrono::duration<double>(std::min(seconds, 3600.0)));
+        if (time.left() <= 0) throw too_late(members_[i], who_.rank(), meeting);
+        all_.changed_.wait_for(lock, std::chrono::duration<double>(time.nap()));
       }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/awake_clock.h"
 #include "transport/failure.h"
 #include "transport/operations.h"
 
@@ -96,6 +97,7 @@ class Routed final : public Transport {
   std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
                        Arrival* arrival) override {
     double step = kFirstSleepSeconds;
+    std::optional<Countdown> time;
     for (int turn = 0;; ++turn) {
       for (std::size_t i = 0; i < requests.size(); ++i)
         if (const auto ended = test(requests[i])) {
@@ -109,7 +111,8 @@ class Routed final : public Transport {
       if (turn < kSpins) continue;
       near_.transport->dead_peers();  // looks who died, which test() doesn't
       const Operation& first = operations_.find(requests[0]);
-      const double left = deadline.at - now();
+      if (!time) time.emplace(deadline.at - now());
+      const double left = time->left();
       if (left <= 0) throw too_late(first.peer, rank(), first.tag);
       const bool hears_near_late = far_.open > 0 || requests.size() > 1;
       const bool busy = !from_anybody_.empty() || (near_.open > 0 && hears_near_late);

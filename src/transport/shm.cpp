@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "transport/awake_clock.h"
 #include "transport/backoff.h"
 #include "transport/futex.h"
 #include "transport/real_rank.h"
@@ -83,6 +84,7 @@ class Shm final : public Transport {
   std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
                        Arrival* arrival) override {
     Backoff backoff(host_->crowded());
+    std::optional<Countdown> time;  // from the first sleep on
     for (;;) {
       const bool moved = progress();
       for (std::size_t i = 0; i < requests.size(); ++i)
@@ -90,10 +92,12 @@ class Shm final : public Transport {
           if (arrival) *arrival = *ended;
           return i;
         }
-      if (moved)
+      if (moved) {
         backoff.reset();
-      else if (backoff.pause())
-        sleep(requests, deadline);
+      } else if (backoff.pause()) {
+        if (!time) time.emplace(deadline.at - now());
+        sleep(requests, *time);
+      }
     }
   }
 
@@ -224,10 +228,10 @@ class Shm final : public Transport {
   }
 
   // The slow part of waiting: looks who died, then sleeps until a peer rings, but not for long.
-  void sleep(std::span<const Request> requests, Deadline deadline) {
+  void sleep(std::span<const Request> requests, Countdown& time) {
     host_->look_for_deaths();
     for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
-    const double left = deadline.at - now();
+    const double left = time.left();
     if (left <= 0) {
       const ShmOperation& op = operations_.find(requests[0]);
       throw too_late(op.peer, rank_, op.tag);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "transport/awake_clock.h"
 #include "transport/backoff.h"
 #include "transport/futex.h"
 
@@ -115,7 +116,7 @@ class ShmWindow final : public Window {
 
   // Not likely near: looks at the clock and who died, moves messages, and sleeps in between.
   void sleep_for(int rank, Place& other) {
-    const Deadline deadline = owner_.transport.patience();
+    Countdown time(owner_.transport.patience_seconds());
     while (!came(other)) {
       owner_.progress();
       owner_.host.look_for_deaths();
@@ -126,7 +127,7 @@ class ShmWindow final : public Window {
         owner_.host.deaths().blame(blame_of(error));
         throw error;
       }
-      const double left = deadline.at - owner_.transport.now();
+      const double left = time.left();
       if (left <= 0) throw too_late(rank, owner_.transport.rank(), kMeeting);
       const std::uint32_t seen = other.arrived.load();
       other.sleepers.fetch_add(1);

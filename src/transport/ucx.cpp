@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/awake_clock.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -223,14 +224,15 @@ std::size_t UcxTransport::wait_any(std::span<const Request> requests, Deadline d
       spins = 0;
       continue;
     }
+  std::optional<Countdown> time;
     moves = 0;
     for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
-    const double left = deadline.at - now();
-    if (left <= 0) {
+    if (!time) time.emplace(deadline.at - now());
+    if (time->left() <= 0) {
       const Operation& o = operations_.find(requests[0]);
       throw too_late(o.peer, rank(), o.tag);
     }
-    if (++spins > kSpins) peers_.sleep(left);
+    if (++spins > kSpins) peers_.sleep(time->nap());
   }
 }
 
@@ -258,10 +260,10 @@ std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
 }
 
 void UcxTransport::await_end(Operation& o) {
-  const double since = now();
+  AwakeClock waited;
   const auto hopeless = [&] {
     const double patience = deaths_.count() > 0 ? kFailingSeconds : patience_seconds();
-    return now() > since + patience || (o.peer != kAnyRank && peers_.verdict(o.peer, o.tag));
+    return waited.now() > patience || (o.peer != kAnyRank && peers_.verdict(o.peer, o.tag));
   };
   while (!o.ended && !hopeless())
     if (!peers_.progress()) peers_.sleep(kFailingSeconds / 20);

@@ -10,6 +10,7 @@
 #include "cluster/control_handler.h"
 #include "cluster/job_key.h"
 #include "cluster/membership.h"
+#include "cluster/program.h"
 #include "cluster/protocol_constants.h"
 #include "cluster/sockets.h"
 #include "core/error.h"
@@ -45,7 +46,7 @@ class CoordinatorTest : public testing::Test {
   }
   static std::vector<std::string> addresses(int rank) { return {"lane0", std::string(rank, '\0')}; }
   std::unique_ptr<Membership> connect(const Start& start) {
-    return std::make_unique<Membership>(start, wall_now() + 60);
+    return std::make_unique<Membership>(start, 60);
   }
   // All ranks, joined and introduced.
   std::vector<std::unique_ptr<Membership>> join_all() {
@@ -121,12 +122,12 @@ TEST_F(CoordinatorTest, RefusesWhoDoesNotFit) {
 
 TEST_F(CoordinatorTest, NamesTheMissingAtTheDeadline) {
   open(4);
-  Membership membership(start(1), wall_now() + 0.2);
+  Membership membership(start(1), 0.2);
   EXPECT_THAT([&] { membership.join(member(1)); },
               ThrowsMessage<TransportError>(HasSubstr("missing are: rank 0, rank 2, rank 3")));
   Start nowhere = start(0);
   coordinator_.reset();
-  EXPECT_THAT([&] { Membership(nowhere, wall_now() + 0.2); },
+  EXPECT_THAT([&] { Membership(nowhere, 0.2); },
               ThrowsMessage<TransportError>(HasSubstr("no coordinator answers at 127.0.0.1:")));
 }
 
@@ -182,6 +183,31 @@ TEST_F(CoordinatorTest, TellsWhoLeftInGoodOrderAndKeepsThemApartFromTheDead) {
   ASSERT_TRUE(eventually([&] { return deaths.dead(2); }));
   EXPECT_FALSE(deaths.dead(1)) << "it had left before the coordinator was lost";
   all[0]->leave(Members::kWell, -1, "");
+}
+
+// A coordinator that says nothing is waited for as long as the launcher, which serves it, stands
+// still.
+TEST(ControlClient, WaitsForALauncherThatWasStopped) {
+  RawListener silent;
+  Program launcher({"sleep", "1000"});
+  launcher.send(SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(launcher.pid()) == 'T'; }));
+  Start start;
+  start.address = silent.address().text();
+  start.key = random_key();
+  start.launcher_pid = launcher.pid();
+  constexpr double kAnswerSeconds = 0.1;
+  std::atomic<bool> gave_up{false};
+  std::thread worker([&] {
+    Countdown time(0);
+    EXPECT_THAT([&] { ControlClient(start, time, kAnswerSeconds); },
+                ThrowsMessage<TransportError>(HasSubstr("did not answer")));
+    gave_up = true;
+  });
+  silent.accept_one();
+  EXPECT_FALSE(eventually([&] { return gave_up.load(); }, 10 * kAnswerSeconds));
+  launcher.send(SIGCONT);
+  worker.join();
 }
 
 TEST_F(CoordinatorTest, ItsLossIsTheDeathOfEveryPeer) {
@@ -266,7 +292,8 @@ TEST(ControlHandler, DoesNothingOutOfTurn) {
   Members members(1);
   const std::string key = random_key();
   TaskBook tasks(1);
-  ControlHandler handler(members, tasks, key);
+  AwakeClock clock;
+  ControlHandler handler(members, tasks, key, clock);
   protocol::Roster roster;
   protocol::News news;
   std::string text;

@@ -71,13 +71,16 @@ class Program {
   std::string out_, err_;
 };
 
-// Does a process of this number run? A zombie that nobody has waited for yet does not.
-inline bool runs(int pid) {
+// What the kernel says of a process: R, S, T (stopped), Z (a zombie)…; X if there is none.
+inline char state_of(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
-  if (!std::getline(stat, line)) return false;
+  if (!std::getline(stat, line)) return 'X';
   const auto state = line.rfind(") ");
-  return state != std::string::npos && line[state + 2] != 'Z' && line[state + 2] != 'X';
+  return state == std::string::npos ? 'X' : line[state + 2];
 }
+
+// Does a process of this number run? A zombie that nobody has waited for yet does not.
+inline bool runs(int pid) { return state_of(pid) != 'Z' && state_of(pid) != 'X'; }
 
 }  // namespace lockstep

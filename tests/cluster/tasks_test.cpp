@@ -48,7 +48,7 @@ class Joined {
     start.key = key_;
     protocol::Member me;
     me.rank = rank;
-    all_[rank] = std::make_unique<Membership>(start, wall_now() + 10);
+    all_[rank] = std::make_unique<Membership>(start, 10);
     all_[rank]->join(me);
     all_[rank]->offer(-1, {});
     all_[rank]->ready();
@@ -150,7 +150,8 @@ TEST(RemoteTasks, AnswersFitIntoAFrame) {
   start.size = kMany;
   start.address = coordinator.address().text();
   start.key = key;
-  ControlClient client(start, wall_now() + 10);
+  Countdown time(10);
+  ControlClient client(start, time);
   protocol::Member me;
   me.rank = start.rank;
   client.join(me);
