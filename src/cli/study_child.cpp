@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "cli/train_view.h"
+#include "cluster/blocked_signals.h"
 #include "cluster/child.h"
 #include "cluster/line_printer.h"
 
@@ -19,6 +20,7 @@ using study::Order;
 
 constexpr std::size_t kMostErrors = 1 << 18;
 constexpr double kGraceSeconds = 10;  // to write what there is to write after SIGINT
+constexpr double kPauseSeconds = 2;   // to stop its workers after Ctrl-Z
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -61,8 +63,10 @@ class RunningChild {
       pollfd events[] = {{child_.pid_fd(), POLLIN, 0},
                          {err, POLLIN, 0},
                          {out, POLLIN, 0},
-                         {stopping() ? -1 : interrupt, POLLIN, 0}};
+                         {stopping() ? -1 : interrupt, POLLIN, 0},
+                         {pauses_.fd(), POLLIN, 0}};
       poll(events, std::size(events), timeout_ms());
+      if (pauses_.take() != 0) pause();
       if (events[3].revents != 0) stop(Ending::Kind::interrupted);
       if (!stopping() && end_ > 0 && now() >= end_) stop(Ending::Kind::out_of_time);
       if (stopping() && now() >= end_) child_.send(SIGKILL);
@@ -91,6 +95,14 @@ class RunningChild {
     child_.send(SIGINT);
   }
 
+  void pause() {
+    child_.pause(kPauseSeconds);
+    const double paused_at = now();
+    raise(SIGSTOP);  // until somebody lets us go on
+    if (end_ > 0) end_ += now() - paused_at;
+    child_.send(SIGCONT);
+  }
+
   void take(int& out) {
     char buffer[65536];
     ssize_t got = 0;
@@ -105,6 +117,7 @@ class RunningChild {
   }
 
   Ending ending_;
+  BlockedSignals pauses_{{SIGTSTP}};
   Child child_;
   LinePrinter errors_;
   double end_;  // when its time is over, or its grace; 0: never

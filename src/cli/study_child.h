@@ -8,7 +8,7 @@
 namespace lockstep {
 
 // Runs it to its end, or stops it (SIGINT, and after a grace SIGKILL) when its time is over or
-// `interrupt` becomes readable. `watcher` hears of its steps.
+// `interrupt` becomes readable. Ctrl-Z makes it stand still with us. `watcher` hears of its steps.
 study::Ending run_child(const study::Order&, int interrupt, Watcher& watcher);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include "core/error.h"
 
@@ -24,6 +25,11 @@ void pass_on(int signal) {
   errno = error;
 }
 
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 void watch(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -32,10 +38,12 @@ void watch(int epoll, int fd) {
 
 }  // namespace
 
-BlockedSignals::BlockedSignals() {
+BlockedSignals::BlockedSignals(std::vector<int> some) : signals_(std::move(some)) {
+  std::erase_if(signals_, [](int signal) { return signal == SIGHUP && is_ignored(signal); });
+  handled_before_.resize(signals_.size());
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : kSignals) sigaddset(&signals, signal);
+  for (const int signal : signals_) sigaddset(&signals, signal);
   blocked_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (blocked_ < 0) throw_errno("signalfd");
   int ends[2];
@@ -50,13 +58,13 @@ BlockedSignals::BlockedSignals() {
   struct sigaction action {};
   action.sa_handler = pass_on;
   action.sa_flags = SA_RESTART;
-  for (std::size_t i = 0; i < kSignals.size(); ++i)
-    sigaction(kSignals[i], &action, &handled_before_[i]);
+  for (std::size_t i = 0; i < signals_.size(); ++i)
+    sigaction(signals_[i], &action, &handled_before_[i]);
 }
 
 BlockedSignals::~BlockedSignals() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i)
-    sigaction(kSignals[i], &handled_before_[i], nullptr);
+  for (std::size_t i = 0; i < signals_.size(); ++i)
+    sigaction(signals_[i], &handled_before_[i], nullptr);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   close(either_);
   close(handler_pipe.exchange(-1));

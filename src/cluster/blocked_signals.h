@@ -1,15 +1,16 @@
-// Turns SIGINT, SIGTERM and SIGHUP into something to poll while it lives, also where threads were
-// started before it that do not block them. One at a time in a process.
+// Turns signals into something to poll while it lives, also where threads were started before it
+// that do not block them. One at a time in a process.
 #pragma once
 
-#include <array>
 #include <csignal>
+#include <vector>
 
 namespace lockstep {
 
 class BlockedSignals {
  public:
-  BlockedSignals();
+  // SIGHUP stays ignored if it is: nohup(1) asks for that.
+  explicit BlockedSignals(std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP});
   ~BlockedSignals();
   BlockedSignals(const BlockedSignals&) = delete;
 
@@ -19,13 +20,12 @@ class BlockedSignals {
   int take();
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
-
+  std::vector<int> signals_;
   int blocked_;  // a signalfd: what this thread and later ones block
   int caught_;   // the end of a pipe: what the handler caught on an earlier thread
   int either_;   // an epoll of both
   sigset_t before_;
-  std::array<struct sigaction, kSignals.size()> handled_before_;
+  std::vector<struct sigaction> handled_before_;  // as signals_
 };
 
 }  // namespace lockstep

@@ -145,6 +145,18 @@ void Child::send(int signal) {
   if (running_) kill(-pid_, signal);
 }
 
+void Child::pause(double seconds) {
+  constexpr int kLookMs = 10;
+  send(SIGTSTP);
+  siginfo_t info{};
+  for (double waited = 0; waited < seconds && info.si_pid == 0; waited += 1e-3 * kLookMs) {
+    pollfd ended{pid_fd_, POLLIN, 0};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) != 0 ||
+        poll(&ended, 1, kLookMs) != 0)
+      return;
+  }
+}
+
 bool Child::reap() {
   siginfo_t info{};
   if (!running_) return true;

@@ -44,6 +44,9 @@ class Child {
   int wait_status() const { return wait_status_; }  // once it has ended
   // To the whole group. Nothing once it has ended.
   void send(int signal);
+  // Asks it to stand still (SIGTSTP) and waits for that, at most so long: it may first have to stop
+  // what it started itself. SIGCONT lets it go on.
+  void pause(double seconds);
   // If it has ended: takes its status, and kills what it left behind in its group. Never blocks.
   bool reap();
 

@@ -164,12 +164,20 @@ class Launch::Parts {
 
   void look_at(Worker& worker) {
     if (worker.out_open && may_print())
+    if (signal == SIGTSTP) return pause_all();
       worker.out_open = worker.out.read_from(worker.child.out_fd());
     if (worker.err_open) worker.err_open = worker.err.read_from(worker.child.err_fd());
     if (!worker.child.running() || !worker.child.reap()) return;
     const int status = worker.child.wait_status();
     // Those that we stopped are nobody's reason for anything.
     if (worker.stopped_by_us) return;
+  // As Ctrl-Z asks: workers, which have process groups of their own, stand still as long as we do.
+  void pause_all() {
+    for (auto& worker : workers_) worker->child.send(SIGSTOP);
+    raise(SIGSTOP);  // until somebody lets us go on
+    for (auto& worker : workers_) worker->child.send(SIGCONT);
+  }
+
     if (status == 0)
       coordinator_->members().report_end(worker.rank);
     else

@@ -54,7 +54,8 @@ struct LaunchOptions {
 class Launch {
  public:
   // Starts them all. From here until wait() returns, SIGINT, SIGTERM and SIGHUP are blocked in this
-  // thread and in threads started by it, and end the job instead. The thread must outlive the
+  // thread and in threads started by it, and end the job instead; SIGTSTP (Ctrl-Z) stops the
+  // workers and then this process, and when it goes on they do. The thread must outlive the
   // workers.
   explicit Launch(const LaunchOptions&);
   // Kills workers that still run.

@@ -141,6 +141,44 @@ TEST(Launch, SurvivorsThatHangAreStopped) {
   Program program = launcher(3, "stubborn");
   ASSERT_TRUE(program.says("is ready", 3));
   kill(program.pids().at(2), SIGKILL);
+// The launcher alone is in the terminal's foreground.
+TEST(Launch, CtrlZStopsAllUntilTheyMayGoOn) {
+  for (const char* how : {"launch", "launch-ucx"}) {
+    Program program({WORKER_FOR_TESTS, how, "2", "forever"});
+    ASSERT_TRUE(program.says("went round", 2)) << program.err();
+    std::vector<int> all = program.pids();
+    all.push_back(program.pid());
+    program.send(SIGTSTP);
+    for (const int pid : all) EXPECT_TRUE(eventually([&] { return state_of(pid) == 'T'; })) << how;
+    program.send(SIGCONT);
+    EXPECT_TRUE(program.says("went round", 4 + program.count("went round"))) << program.err();
+    program.send(SIGTERM);
+    EXPECT_EQ(program.wait(), 128 + SIGTERM);
+    EXPECT_THAT(program.err(), Not(HasSubstr("died")));
+    expect_none_run(all);
+  }
+}
+
+TEST(Launch, WhoIsToldToStopWhileAllAreStoppedEndsWhenItMayGoOn) {
+  Program program = launcher(2, "forever");
+  ASSERT_TRUE(program.says("went round", 2)) << program.err();
+  program.send(SIGTSTP);
+  ASSERT_TRUE(eventually([&] { return state_of(program.pid()) == 'T'; }));
+  program.send(SIGTERM);
+  program.send(SIGCONT);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+  expect_none_run(program.pids());
+}
+
+TEST(Launch, AWorkerThatSomebodyTerminatedFailed) {
+  Program program = launcher(2, "forever");
+  ASSERT_TRUE(program.says("went round", 2)) << program.err();
+  kill(program.pids().at(1), SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+  EXPECT_THAT(program.err(), AllOf(ContainsRegex("rank 1 .*died of signal 15 \\(SIGTERM\\)"),
+                                   Not(HasSubstr("told to stop"))));
+}
+
   EXPECT_EQ(program.wait(), 128 + 9);
   EXPECT_THAT(program.err(),
               ContainsRegex("rank 2 .*died of signal 9 \\(SIGKILL\\); the others were stopped"));
