@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thrift/protocol/TBinaryProtocol.h>
 #include <thrift/server/TNonblockingServer.h>
@@ -19,12 +18,13 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <map>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "cluster/control_handler.h"
+#include "cluster/descriptors.h"
 #include "core/error.h"
 
 namespace lockstep {
@@ -48,19 +48,21 @@ constexpr int kBacklog = 1024;
 // How many are let in at once, before those that are in get their turn.
 constexpr int kAcceptedATurn = 16;
 // A newcomer that finds all places taken by strangers takes the place of the oldest. So many are
-// let in a tick then that everybody has at least this long to prove itself.
+// let in a tick then that everybody has at least this long to prove itself; the others are hung up
+// on at once, so that no rank waits behind them. Those that begin as ranks do are counted apart:
+// the silent and the noisy never take their turns.
 constexpr int kLeastTicks = 4;
+// How a rank's first frame goes on after its four bytes of length: a call of hello.
+constexpr std::string_view kHello("\x80\x01\x00\x01\x00\x00\x00\x05hello", 13);
 
-// How many strangers may be connected at once, given how many descriptors this process may open.
+// How many strangers may be connected at once. UsageError if ranks and strangers don't fit into
+// what this process may open.
 int places_for_strangers(int ranks) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kFewestStrangers;
-  std::error_code unreadable;
-  const std::filesystem::directory_iterator open("/proc/self/fd", unreadable);
-  const auto used = unreadable ? 0 : std::distance(begin(open), end(open));
-  const auto all = static_cast<std::ptrdiff_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
-  const std::ptrdiff_t left = all - used - kDescriptorsOfOurs - kDescriptorsARank * ranks;
-  return static_cast<int>(std::clamp<std::ptrdiff_t>(left / 2, kFewestStrangers, kMostStrangers));
+  const int ours = kDescriptorsOfOurs + kDescriptorsARank * ranks;
+  // One that is turned out holds its descriptor until the server has seen that.
+  reserve_descriptors(fmt::format("the coordinator of {} ranks", ranks),
+                      ours + 2 * kFewestStrangers);
+  return std::clamp((free_descriptors() - ours) / 2, kFewestStrangers, kMostStrangers);
 }
 
 // Makes one handler a connection, and closes connections that don't prove themselves in time. All
@@ -82,9 +84,9 @@ class Handlers final : public protocol::ControlIfFactory {
   }
 
   void tick() {
+    clock_.now();
     for (auto& [handler, connection] : open_)
       if (!handler->trusted() && ++connection.ticks > kStrangerTicks) turn_out(connection);
-    clock_.now();
   }
 
   // Those not yet shown the door.
@@ -123,9 +125,9 @@ class Handlers final : public protocol::ControlIfFactory {
   Members& members_;
   TaskBook& tasks_;
   const std::string& key_;
+  AwakeClock clock_;  // looked at in every tick
   std::map<ControlHandler*, Connection> open_;
   std::uint64_t admitted_ = 0;
-  AwakeClock clock_;  // looked at in every tick
 };
 
 // Where connections come in. Thrift's own socket throws when accept() fails, through libevent,
@@ -161,7 +163,7 @@ class Door final : public thrift::transport::TNonblockingServerTransport {
 
   void tick() {
     keep_a_spare();
-    newcomers_ = 0;
+    newcomers_ = greeters_ = 0;
     event_add(event_, nullptr);
   }
 
@@ -213,23 +215,36 @@ class Door final : public thrift::transport::TNonblockingServerTransport {
 
   void let_in() {
     for (int i = 0; i < kAcceptedATurn; ++i) {
-      const bool full = handlers_->strangers() + std::ssize(accepted_) >= places_;
-      if (full && newcomers_ >= std::max(places_ / kLeastTicks, 1)) return rest();
       const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return out_of_descriptors();
       if (fd < 0) {
         if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) rest();
         return;
       }
-      if (full) {
-        ++newcomers_;
-        handlers_->turn_out_the_oldest_stranger();
+      if (handlers_->strangers() + std::ssize(accepted_) >= places_ && !makes_room(fd)) {
+        ::close(fd);
+        continue;
       }
       const int yes = 1;
       setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
       accepted_.push_back(fd);
       eventfd_write(accepted_fd_, 1);
     }
+  }
+
+  // False: too many came in this tick.
+  bool makes_room(int newcomer) {
+    int& count = begins_as_ranks_do(newcomer) ? greeters_ : newcomers_;
+    if (count >= std::max(places_ / kLeastTicks, 1)) return false;
+    ++count;
+    handlers_->turn_out_the_oldest_stranger();
+    return true;
+  }
+
+  static bool begins_as_ranks_do(int fd) {
+    char said[4 + kHello.size()];
+    return recv(fd, said, sizeof said, MSG_PEEK | MSG_DONTWAIT) == std::ssize(said) &&
+           kHello == std::string_view(said + 4, kHello.size());
   }
 
   // Somebody else took what was kept for ranks. A stranger makes room if there is one; if not, the
@@ -258,7 +273,8 @@ class Door final : public thrift::transport::TNonblockingServerTransport {
   std::deque<int> accepted_;  // which Thrift has yet to take
   Handlers* handlers_ = nullptr;
   event* event_ = nullptr;
-  int newcomers_ = 0;  // of this tick that found all places taken
+  // Of this tick that found all places taken and got one.
+  int newcomers_ = 0, greeters_ = 0;
 };
 
 }  // namespace

@@ -3,20 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
+#include <fstream>
+#include <thread>
 
 #include "cluster/address.h"
 #include "cluster/program.h"
 #include "core/error.h"
+#include "folder.h"
 
 namespace lockstep {
 namespace {
 
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
-using testing::ThrowsMessage;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
 
 Program launcher(int workers, const std::string& act) {
   return Program({WORKER_FOR_TESTS, "launch", std::to_string(workers), act});
@@ -137,10 +141,6 @@ TEST(Launch, ASecondInterruptKillsAtOnce) {
   expect_none_run(program.pids());
 }
 
-TEST(Launch, SurvivorsThatHangAreStopped) {
-  Program program = launcher(3, "stubborn");
-  ASSERT_TRUE(program.says("is ready", 3));
-  kill(program.pids().at(2), SIGKILL);
 // The launcher alone is in the terminal's foreground.
 TEST(Launch, CtrlZStopsAllUntilTheyMayGoOn) {
   for (const char* how : {"launch", "launch-ucx"}) {
@@ -179,6 +179,10 @@ TEST(Launch, AWorkerThatSomebodyTerminatedFailed) {
                                    Not(HasSubstr("told to stop"))));
 }
 
+TEST(Launch, SurvivorsThatHangAreStopped) {
+  Program program = launcher(3, "stubborn");
+  ASSERT_TRUE(program.says("is ready", 3));
+  kill(program.pids().at(2), SIGKILL);
   EXPECT_EQ(program.wait(), 128 + 9);
   EXPECT_THAT(program.err(),
               ContainsRegex("rank 2 .*died of signal 9 \\(SIGKILL\\); the others were stopped"));
@@ -267,7 +271,7 @@ TEST(Launch, StrangersThatTakeAllConnectionsEndNobody) {
   EXPECT_GE(ports.size(), 5u) << "two ranks, two lanes each";
   std::deque<RawConnection> strangers;
   for (int i = 0; i < 1000; ++i) {
-    strangers.emplace_back(ports[i % 2 == 0 ? 0 : i / 2 % ports.size()])
+    strangers.emplace_back(ports[i % 2 == 0 ? 0 : i / 2 % ports.size()], RawConnection::no_wait)
         .say(i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : "");
     if (strangers.size() > 200) strangers.pop_front();
   }
@@ -281,17 +285,58 @@ TEST(Launch, StrangersThatTakeAllConnectionsEndNobody) {
   EXPECT_THAT(program.err(), AllOf(HasSubstr("told to stop by SIGTERM"), Not(HasSubstr("died"))));
 }
 
-// UCX aborts on 72 bytes that begin with its magic number: all depends on who may connect.
-TEST(Launch, RanksAreReachedFromTheJobsHostsAlone) {
-  Program program({WORKER_FOR_TESTS, "launch-ucx", "2", "hang"});
-  ASSERT_TRUE(program.says("is ready", 2)) << program.err();
+// They hold what connections they get from before any rank has come.
+TEST(Launch, StrangersThatComeFirstKeepNoRankOut) {
+  const testing::Folder folder;
+  const std::string gate = folder.text() + "/gate";
+  const std::string script =
+      fmt::format("until [ -e {} ]; do sleep 0.02; done; exec {} good", gate, WORKER_FOR_TESTS);
+  Program program(
+      {"sh", "-c",
+       fmt::format("ulimit -n 80; exec {} launch-sh 3 '{}'", WORKER_FOR_TESTS, script)});
+  ASSERT_TRUE(program.says("pid ", 3)) << program.err();
+  const Address address = parse_address(program.word_after("coordinator at "), "");
+  std::atomic<bool> done{false};
+  std::atomic<int> knocks{0};
+  std::thread hammering([&] {
+    std::deque<RawConnection> strangers;
+    for (; !done; ++knocks) {
+      strangers.emplace_back(address, RawConnection::no_wait);
+      if (strangers.size() > 800) strangers.pop_front();
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return knocks > 1000; }));
+  std::ofstream(gate) << "open";
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  done = true;
+  hammering.join();
+}
+
+TEST(Launch, TooFewDescriptorsAreRefusedAtOnce) {
+  Program program(
+      {"sh", "-c", fmt::format("ulimit -n 64; exec {} launch 20 good", WORKER_FOR_TESTS)});
+  EXPECT_EQ(program.wait(), 1);
+  EXPECT_THAT(program.err(), ContainsRegex("20 ranks needs [0-9]+ descriptors, and this process "
+                                           "may open 64 at most: .*ulimit -n"));
+  EXPECT_THAT(program.out(), Not(HasSubstr("pid")));
+}
+
+TEST(Launch, ASoftLimitOfDescriptorsIsRaised) {
+  Program program(
+      {"sh", "-c", fmt::format("ulimit -S -n 32; exec {} launch 3 good", WORKER_FOR_TESTS)});
+  EXPECT_EQ(program.wait(), 0) << program.err();
+}
+
+// UCX aborts on 72 bytes that begin with its magic number, and keeps a descriptor for whoever
+// connects: all depends on who may.
+TEST(Launch, NobodyConnectsWithARankThatHasMetAllOthers) {
+  Program program({WORKER_FOR_TESTS, "launch-ucx", "3", "hang"});
+  ASSERT_TRUE(program.says("is ready", 3)) << program.err();
   for (const int pid : program.pids()) {
     const std::vector<int> ports = listening_ports(pid);
     EXPECT_EQ(ports.size(), 2u) << "one a lane";
-    for (const int port : ports) {
-      EXPECT_TRUE(lets_in("127.0.0.1", port));
-      EXPECT_FALSE(lets_in("127.0.0.2", port)) << "no interface has it";
-    }
+    for (const int port : ports)
+      for (const char* source : {"127.0.0.1", "127.0.0.2"}) EXPECT_FALSE(lets_in(source, port));
   }
   program.send(SIGTERM);
   EXPECT_EQ(program.wait(), 128 + SIGTERM);

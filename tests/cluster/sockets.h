@@ -22,7 +22,13 @@ namespace lockstep {
 
 class RawConnection {
  public:
-  explicit RawConnection(const Address& to) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // To a port where nobody may be let in.
+  struct NoWait {};
+  static constexpr NoWait no_wait{};
+
+  RawConnection(const Address& to, NoWait) : RawConnection(to, SOCK_NONBLOCK) {}
+  explicit RawConnection(const Address& to, int flags = 0)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(to.port));
