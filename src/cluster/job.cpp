@@ -25,6 +25,8 @@ namespace {
 // For a death to become known here, and for survivors to hear that rank 0, who serves them, gives
 // up.
 constexpr double kNewsSeconds = 2;
+// How often one that connects with its peers looks whether one of them died.
+constexpr double kMeetSeconds = 0.1;
 
 protocol::Member introduction(const Start& start) {
   protocol::Member me;
@@ -59,7 +61,6 @@ struct Job::Parts {
     membership.emplace(start, options.join_seconds);
     try {
       auto lanes = introduce(start);
-      membership->ready();
       membership->watch(deaths);
       rank.emplace(std::move(lanes.at(0)), std::move(lanes.at(1)), options.seed);
     } catch (const Error& error) {
@@ -69,13 +70,20 @@ struct Job::Parts {
   }
 
   std::vector<std::unique_ptr<Transport>> introduce(const Start& start) {
-    const auto hosts = hosts_of(membership->join(introduction(start)));
-    Wiring wiring(start, hosts, membership->local_address(), options.patience_seconds, deaths);
+    Wiring wiring(start, membership->join(introduction(start)), membership->local_address(),
+                  options.patience_seconds, deaths);
     const auto members = membership->offer(wiring.memory_fd(), wiring.addresses());
     try {
-      return wiring.open_lanes(members);
+      auto lanes = wiring.open_lanes(members);
+      while (!wiring.meet_everybody(kMeetSeconds)) membership->look_for_deaths(0);
+      membership->ready();
+      wiring.close_doors();
+      return lanes;
     } catch (const InternalError&) {
       membership->look_for_deaths(kNewsSeconds);  // the better explanation
+      throw;
+    } catch (const TransportError&) {
+      membership->look_for_deaths(kNewsSeconds);
       throw;
     }
   }

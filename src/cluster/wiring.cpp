@@ -4,15 +4,22 @@
 #include <map>
 #include <set>
 
+#include "cluster/descriptors.h"
 #include "cluster/handshake.h"
 #include "cluster/iface.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
 #include "transport/routed.h"
 #include "transport/shm.h"
-#include "transport/ucx.h"
 
 namespace lockstep {
+
+namespace {
+
+// UCX's own, and for a connection: while two ranks connect to each other at once there are two.
+constexpr int kDescriptorsALane = 16, kDescriptorsAPeer = 2;
+
+}  // namespace
 
 std::vector<int> hosts_of(const std::vector<protocol::Member>& members) {
   std::map<std::string, int> numbers;
@@ -22,9 +29,9 @@ std::vector<int> hosts_of(const std::vector<protocol::Member>& members) {
   return hosts;
 }
 
-Wiring::Wiring(const Start& start, std::vector<int> host_of, const std::string& address,
-               double patience_seconds, Deaths& deaths)
-    : place_{start.rank, std::move(host_of), patience_seconds},
+Wiring::Wiring(const Start& start, const std::vector<protocol::Member>& members,
+               const std::string& address, double patience_seconds, Deaths& deaths)
+    : place_{start.rank, hosts_of(members), patience_seconds},
       seal_([key = start.key](const std::string& text) { return seal_of(key, text); }),
       deaths_(deaths) {
   const int hosts = 1 + *std::max_element(place_.host_of.begin(), place_.host_of.end());
@@ -42,10 +49,12 @@ Wiring::Wiring(const Start& start, std::vector<int> host_of, const std::string& 
         "the ranks are on {} hosts, but rank {} would use interface lo, which reaches only "
         "its own: name another with --iface",
         hosts, start.rank));
-  for (int lane = 0; lane < kLanes; ++lane) {
-    workers_.push_back(std::make_unique<UcxWorker>(iface));
-    workers_.back()->admit_only({});  // nobody, until it is known who is a member
-  }
+  const auto near = std::ranges::count(place_.host_of, place_.host_of[start.rank]);
+  const int others = start.size - (near_ ? static_cast<int>(near) : 1);
+  reserve_descriptors(fmt::format("rank {}, which connects with {} others,", start.rank, others),
+                      kLanes * (kDescriptorsALane + kDescriptorsAPeer * others));
+  for (int lane = 0; lane < kLanes; ++lane) workers_.push_back(std::make_unique<UcxWorker>(iface));
+  admit_only(members);
 }
 
 int Wiring::leader() const {
@@ -68,10 +77,17 @@ std::vector<std::unique_ptr<Transport>> Wiring::open_lanes(
   if (near_ && !host_)
     host_ =
         std::make_shared<ShmHost>(place_, deaths_, static_cast<int>(first.pid), first.memory_fd);
-  if (far_) admit_only(members);
   std::vector<std::unique_ptr<Transport>> lanes;
   for (int lane = 0; lane < kLanes; ++lane) lanes.push_back(open_lane(lane, members));
   return lanes;
+}
+
+bool Wiring::meet_everybody(double seconds) {
+  return std::ranges::all_of(far_lanes_, [&](auto* lane) { return lane->meet_everybody(seconds); });
+}
+
+void Wiring::close_doors() {
+  for (auto* lane : far_lanes_) lane->close_door();
 }
 
 void Wiring::admit_only(const std::vector<protocol::Member>& members) {
@@ -100,6 +116,7 @@ std::unique_ptr<Transport> Wiring::open_lane(int lane,
       std::move(workers_[lane]),
       UcxPlace{place_.rank, place_.host_of, place_.patience_seconds, seal_}, std::move(addresses),
       deaths_);
+  far_lanes_.push_back(far.get());
   if (!near_) return far;
   const auto doze = [&wire = *far](double seconds) { wire.doze(seconds); };
   return open_routed(open_shm(host_, lane), std::move(far), doze);

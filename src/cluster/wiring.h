@@ -1,5 +1,5 @@
 // Which transports join the ranks of a job, and how they are opened: shared memory on a host, UCX
-// between hosts. In three steps, as a rank gets to know the others.
+// between hosts. Step by step, as a rank gets to know the others.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,7 @@
 #include "cluster/start.h"
 #include "transport/deaths.h"
 #include "transport/shm_host.h"
-#include "transport/transport.h"
-#include "transport/ucx_peers.h"
-#include "transport/ucx_worker.h"
+#include "transport/ucx.h"
 
 namespace lockstep {
 
@@ -21,10 +19,11 @@ std::vector<int> hosts_of(const std::vector<protocol::Member>& members);
 
 class Wiring {
  public:
-  // `address` is this rank's own on the way to the coordinator: where no interface was asked for,
-  // UCX uses that one. UsageError if the transport or the interface can't reach all ranks. `deaths`
-  // outlives the lanes.
-  Wiring(const Start&, std::vector<int> host_of, const std::string& address,
+  // `members`: who is where. `address` is this rank's own on the way to the coordinator: where no
+  // interface was asked for, UCX uses that one. From here on the members' hosts, and they alone,
+  // can connect. UsageError if the transport or the interface can't reach all ranks, or if this
+  // process may not open enough descriptors. `deaths` outlives the lanes.
+  Wiring(const Start&, const std::vector<protocol::Member>& members, const std::string& address,
          double patience_seconds, Deaths& deaths);
 
   // What this rank offers to the others.
@@ -33,6 +32,12 @@ class Wiring {
 
   // With what all ranks offered. Once.
   std::vector<std::unique_ptr<Transport>> open_lanes(const std::vector<protocol::Member>& members);
+  // While the lanes live: connects this rank with all that UCX reaches. True: it is; false: not
+  // within so many seconds, so call again. TransportError names a rank that can't be reached.
+  bool meet_everybody(double seconds);
+  // When all ranks have met everybody: nobody can connect to this rank any more, not even from the
+  // job's own hosts. UCX would read whatever came, and keep a descriptor for it.
+  void close_doors();
 
  private:
   int leader() const;  // the lowest rank of this host
@@ -44,7 +49,8 @@ class Wiring {
   Deaths& deaths_;
   bool near_ = false, far_ = false;  // shared memory; UCX
   std::shared_ptr<ShmHost> host_;
-  std::vector<std::unique_ptr<UcxWorker>> workers_;  // by lane
+  std::vector<std::unique_ptr<UcxWorker>> workers_;  // by lane, until it is opened;
+  std::vector<UcxTransport*> far_lanes_;             // then these
 };
 
 }  // namespace lockstep

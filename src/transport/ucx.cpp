@@ -211,8 +211,20 @@ void UcxTransport::throw_if_hopeless(Operation& o) {
   throw *error;
 }
 
+bool UcxTransport::meet_everybody(double seconds) {
+  peers_.meet_everybody();
+  for (Countdown time(seconds); !peers_.met_everybody();)
+    if (!peers_.progress()) {
+      if (time.left() <= 0) return false;
+      peers_.sleep(time.nap());
+    }
+  peers_.stay_idle();
+  return true;
+}
+
 std::size_t UcxTransport::wait_any(std::span<const Request> requests, Deadline deadline,
                                    Arrival* arrival) {
+  std::optional<Countdown> time;
   for (int spins = 0, moves = 0;;) {
     for (std::size_t i = 0; i < requests.size(); ++i)
       if (const auto ended = take(operations_.find(requests[i]))) {
@@ -224,7 +236,6 @@ std::size_t UcxTransport::wait_any(std::span<const Request> requests, Deadline d
       spins = 0;
       continue;
     }
-  std::optional<Countdown> time;
     moves = 0;
     for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
     if (!time) time.emplace(deadline.at - now());

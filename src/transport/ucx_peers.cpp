@@ -91,6 +91,19 @@ void UcxPeers::meet_everybody() {
     if (p.reachable) endpoint(rank_of(p));
 }
 
+bool UcxPeers::met_everybody() const {
+  bool all = true;
+  for (const Peer& p : peers_) {
+    if (!p.reachable || p.greeted) continue;
+    if (p.broken)
+      throw TransportError(
+          TransportError::Kind::dead, rank_of(p),
+          fmt::format("rank {} could not be reached by rank {}", rank_of(p), rank_));
+    all = false;
+  }
+  return all;
+}
+
 bool UcxPeers::progress() {
   used_ = true;
   const bool moved = worker_.progress();
@@ -216,6 +229,7 @@ void UcxPeers::handle_signal(ucp_tag_t tag, std::string_view seal) {
   if (!same(seal, sealed(tag, p.address, worker_.address()))) return;  // a stranger's
   switch (static_cast<Signal>(tag >> 32 & 0xff)) {
     case Signal::greeting:
+      p.greeted = true;
       endpoint(from);
       if (leaving_) signal(p, Signal::goodbye);
       break;
@@ -233,14 +247,14 @@ void UcxPeers::handle_signal(ucp_tag_t tag, std::string_view seal) {
 }
 
 void UcxPeers::say_goodbye() {
-  const bool flees = used_ && !deaths_.blame().nobody();
+  const bool used = used_, flees = used && !deaths_.blame().nobody();
   while (progress()) {
   }
   // One who flees tells everybody whom from: others may only now turn to it.
   if (flees) meet_everybody();
   leaving_ = true;
   for (Peer& p : peers_) signal(p, Signal::goodbye);
-  const double until = wall_now() + kGoodbyeSeconds;
+  const double until = wall_now() + (used ? kGoodbyeSeconds : 0);
   const auto waits = [&](const Peer& p) { return awaits_ear(p); };
   while (std::any_of(peers_.begin(), peers_.end(), waits) && wall_now() < until)
     if (!progress()) worker_.sleep(-1, until - wall_now());

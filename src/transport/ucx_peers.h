@@ -45,6 +45,11 @@ class UcxPeers {
   ucp_ep_h endpoint(int peer);
   // Makes all endpoints: who waits for anybody must know when nobody is left.
   void meet_everybody();
+  // Has everybody that is reached from here greeted us? Its endpoint and ours are connected then.
+  // TransportError: a connection broke before.
+  bool met_everybody() const;
+  // What was so far made no lane a used one: an idle lane has nobody to tell when it leaves.
+  void stay_idle() { used_ = false; }
 
   // Lets the worker move, and handles what came for us. True if anything moved.
   bool progress();
@@ -75,6 +80,7 @@ class UcxPeers {
     std::string address;
     ucp_ep_h endpoint = nullptr;
     bool reachable = false;
+    bool greeted = false;        // us
     bool left = false;           // said goodbye
     bool heard_goodbye = false;  // ours
     Blame blame;                 // with its goodbye
@@ -106,7 +112,7 @@ class UcxPeers {
   void* listening_ = nullptr;  // the receive that waits for signals
   std::array<char, kLongestSeal> heard_{};
   bool any_failed_ = false, any_undecided_ = false, leaving_ = false;
-  bool used_ = false;  // an idle lane has nobody to tell
+  bool used_ = false;
 };
 
 }  // namespace lockstep

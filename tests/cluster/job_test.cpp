@@ -116,17 +116,13 @@ TEST(Wiring, RefusesWhatCannotReachAll) {
   Start start;
   start.size = 2;
   start.transport = "shm";
-  EXPECT_THAT(
-      [&] {
-        Wiring(start, {0, 1}, "127.0.0.1", 1, deaths);
-      },
-      ThrowsMessage<UsageError>(HasSubstr("2 hosts: use auto or ucx")));
+  std::vector<protocol::Member> members(2);
+  members[1].host = "another";
+  EXPECT_THAT([&] { Wiring(start, members, "127.0.0.1", 1, deaths); },
+              ThrowsMessage<UsageError>(HasSubstr("2 hosts: use auto or ucx")));
   start.transport = "auto";
-  EXPECT_THAT(
-      [&] {
-        Wiring(start, {0, 1}, "127.0.0.1", 1, deaths);
-      },
-      ThrowsMessage<UsageError>(HasSubstr("--iface")));
+  EXPECT_THAT([&] { Wiring(start, members, "127.0.0.1", 1, deaths); },
+              ThrowsMessage<UsageError>(HasSubstr("--iface")));
 }
 
 }  // namespace
