@@ -1,5 +1,7 @@
 #include "bench/piped_engine.h"
 
+#include <algorithm>
+
 namespace lockstep::bench {
 namespace {
 constexpr double kJoinSeconds = 60;
@@ -26,10 +28,11 @@ Result PipedEngine::hear(double patience_seconds) try {
   });
   return join(results);
 } catch (const InternalError& e) {
-  const std::string verdict = crew_->verdict();
+  const auto [sentence, status] = crew_->verdict();
   if (pipes_.answers().interrupted()) throw Interrupted();
-  throw InternalError(
-      fmt::format("engine {}: {}{}{}", name_, e.what(), verdict.empty() ? "" : "; ", verdict));
+  throw CrewFailed(
+      fmt::format("engine {}: {}{}{}", name_, e.what(), sentence.empty() ? "" : "; ", sentence),
+      std::max(status, 1));
 }
 
 }  // namespace lockstep::bench

@@ -9,13 +9,29 @@
 
 namespace lockstep::bench {
 
+// Why processes ended, in one sentence, and their worst exit status. Empty: they run, or nothing is
+// known.
+struct Verdict {
+  std::string sentence;
+  int status = 0;
+};
+
 // The processes of one engine. The destructor ends them and waits for them.
 class Crew {
  public:
   virtual ~Crew() = default;
-  // One sentence on why they ended, or "" if they run or nothing is known. Waits a moment for the
-  // news.
-  virtual std::string verdict() = 0;
+  // Waits a moment for the news.
+  virtual Verdict verdict() = 0;
+};
+
+// An engine's processes failed. Their worst exit status is to be passed on.
+class CrewFailed : public InternalError {
+ public:
+  CrewFailed(const std::string& why, int status) : InternalError(why), status_(status) {}
+  int status() const { return status_; }
+
+ private:
+  int status_;
 };
 
 class PipedEngine : public Engine {

@@ -79,8 +79,8 @@ std::unique_ptr<Engine> our_engine(const BenchPlan& plan, int interrupt,
   if (plan.start) return std::make_unique<JoinedEngine>(*plan.start);
   return std::make_unique<PipedEngine>(
       "lockstep", plan.ranks, temporary, interrupt, [&](const std::string& pipes) {
-        return std::make_unique<Launched>(
-            launch_options(plan, {"", "bench-worker", "--pipes", pipes}), interrupt);
+        const std::vector<std::string> command{"", "bench-worker", "--pipes", pipes};
+        return std::make_unique<Launched>(launch_options(plan, command));
       });
 }
 
@@ -101,8 +101,7 @@ std::unique_ptr<Engine> gloo_engine(const BenchPlan& plan, int interrupt,
                     interface = plan.netns ? NetnsHosts::kIface : "lo";
   return std::make_unique<PipedEngine>(
       "gloo", plan.ranks, temporary, interrupt, [&](const std::string& pipes) {
-        return std::make_unique<Launched>(launch_options(plan, {program, pipes, pipes, interface}),
-                                          interrupt);
+        return std::make_unique<Launched>(launch_options(plan, {program, pipes, pipes, interface}));
       });
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 
 #include "core/error.h"
@@ -15,17 +16,25 @@ namespace {
 
 // A signal handler has no other way to reach its object.
 std::atomic<int> interrupt_descriptor{-1};
+std::atomic<int> last{0};
 
-void on_signal(int) {
+void on_signal(int signal) {
+  const int error = errno;
+  last = signal;
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto wrote = write(interrupt_descriptor, &one, sizeof one);
+  errno = error;
 }
 
 void handle_with(void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (signal == SIGHUP && action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = handler;
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace
@@ -41,6 +50,10 @@ Interrupt::~Interrupt() {
   interrupt_descriptor = -1;
   close(descriptor_);
 }
+
+void Interrupt::request(int signal) { on_signal(signal); }
+
+int Interrupt::last_signal() { return last; }
 
 bool Interrupt::requested() const {
   pollfd readable{descriptor_, POLLIN, 0};

@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM as a descriptor that becomes readable, so that work stops where it waits and
-// everything is put away in good order.
+// Ctrl-C, SIGTERM and SIGHUP (unless nohup asked to ignore that) as a descriptor that becomes
+// readable, so that work stops where it waits and everything is put away in good order.
 #pragma once
 
 namespace lockstep {
@@ -14,6 +14,11 @@ class Interrupt {
   // Readable for good after the first signal. Never read it.
   int descriptor() const { return descriptor_; }
   bool requested() const;
+
+  // As if this signal had come, from whoever took it in our place.
+  static void request(int signal);
+  // The signal that came last in this process; 0: none.
+  static int last_signal();
 
  private:
   int descriptor_;

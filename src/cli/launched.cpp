@@ -1,9 +1,8 @@
 #include "cli/launched.h"
 
-#include <sys/eventfd.h>
-
 #include <chrono>
-#include <csignal>
+
+#include "cli/interrupt.h"
 
 namespace lockstep {
 namespace {
@@ -11,23 +10,22 @@ constexpr std::chrono::milliseconds kLeave{500};     // to see that the bench ha
 constexpr std::chrono::milliseconds kVerdict{5000};  // to notice a death and end the others
 }  // namespace
 
-Launched::Launched(const LaunchOptions& options, int interrupt) {
+Launched::Launched(const LaunchOptions& options) {
   std::promise<void> promise;
   std::future<void> started = promise.get_future();
-  verdict_ = std::async(std::launch::async, [this, options, interrupt,
-                                             promise = std::move(promise)]() mutable {
-    try {
-      launch_.emplace(options);
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-      return std::string();
-    }
-    promise.set_value();
-    const int status = launch_->wait();
-    const bool told = status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
-    if (told && !stopping_) eventfd_write(interrupt, 1);
-    return launch_->verdict();
-  });
+  verdict_ =
+      std::async(std::launch::async, [this, options, promise = std::move(promise)]() mutable {
+        try {
+          launch_.emplace(options);
+        } catch (...) {
+          promise.set_exception(std::current_exception());
+          return bench::Verdict();
+        }
+        promise.set_value();
+        const int status = launch_->wait();
+        if (launch_->told_to_stop() != 0 && !stopping_) Interrupt::request(launch_->told_to_stop());
+        return bench::Verdict{launch_->verdict(), status};
+      });
   started.get();
 }
 
@@ -38,8 +36,9 @@ Launched::~Launched() {
   verdict_.wait();
 }
 
-std::string Launched::verdict() {
-  return verdict_.wait_for(kVerdict) == std::future_status::ready ? verdict_.get() : "";
+bench::Verdict Launched::verdict() {
+  const bool known = verdict_.wait_for(kVerdict) == std::future_status::ready;
+  return known ? verdict_.get() : bench::Verdict();
 }
 
 }  // namespace lockstep

@@ -13,19 +13,19 @@ namespace lockstep {
 
 class Launched : public bench::Crew {
  public:
-  // Throws what Launch throws. The launcher may be the one to see Ctrl-C: then it passes it on to
-  // `interrupt`, an eventfd.
-  Launched(const LaunchOptions&, int interrupt);
+  // Throws what Launch throws. The launcher may be the one that sees Ctrl-C: then it passes it on
+  // to the Interrupt of this process.
+  explicit Launched(const LaunchOptions&);
   // They should be leaving by now; those that are not are stopped.
   ~Launched() override;
 
-  std::string verdict() override;
+  bench::Verdict verdict() override;
 
  private:
   // The launcher wants a thread that outlives its workers. This one ends with the verdict.
   std::optional<Launch> launch_;
   std::atomic<bool> stopping_ = false;
-  std::shared_future<std::string> verdict_;
+  std::shared_future<bench::Verdict> verdict_;
 };
 
 }  // namespace lockstep

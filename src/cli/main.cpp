@@ -1,5 +1,6 @@
 // Picks the command and turns errors into one sentence and an exit status: 0 done, 1 failed, 2
-// wrong usage, 130 stopped by Ctrl-C.
+// wrong usage, the worst status of processes that failed, 128 + the signal that asked us to stop
+// (Ctrl-C: 130).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,14 +8,17 @@
 #include <csignal>
 
 #include "bench/lines.h"
+#include "bench/piped_engine.h"
 #include "cli/bench_command.h"
 #include "cli/data_command.h"
 #include "cli/flags.h"
+#include "cli/interrupt.h"
 #include "cli/list_command.h"
 #include "cli/report_command.h"
 #include "cli/study_command.h"
 #include "cli/train_command.h"
 #include "cli/worker_command.h"
+#include "cluster/output.h"
 
 namespace lockstep {
 namespace {
@@ -67,7 +71,10 @@ int main(int argc, char** argv) {
   // thread holds, and a terminal that closes would end nothing.
   for (const int signal : {SIGILL, SIGBUS, SIGFPE, SIGSEGV, SIGHUP}) std::signal(signal, SIG_DFL);
   const auto fail = [](const std::exception& e, int status) {
-    fmt::print(stderr, "lockstep: {}\n", e.what());
+    lockstep::Output err(STDERR_FILENO);
+    // One that was told to stop does not wait for a reader that stalls.
+    if (lockstep::Interrupt::last_signal() != 0) err.hurry(0.5);
+    err.say(fmt::format("lockstep: {}\n", e.what()));
     return status;
   };
   try {
@@ -75,7 +82,9 @@ int main(int argc, char** argv) {
   } catch (const lockstep::UsageError& e) {
     return fail(e, 2);
   } catch (const lockstep::bench::Interrupted& e) {
-    return fail(e, 130);
+    return fail(e, 128 + lockstep::Interrupt::last_signal());
+  } catch (const lockstep::bench::CrewFailed& e) {
+    return fail(e, e.status());
   } catch (const std::exception& e) {
     return fail(e, 1);
   }

@@ -10,6 +10,8 @@
 
 #include <cstring>
 
+#include "cluster/child.h"
+
 namespace lockstep {
 namespace {
 
@@ -71,10 +73,9 @@ bool Spawned::ended_within(double seconds) {
   return ended_;
 }
 
-std::string Spawned::verdict() {
-  if (!ended_within(kVerdictSeconds) || status_ == 0) return "";
-  if (WIFSIGNALED(status_)) return fmt::format("{} died of signal {}", program_, WTERMSIG(status_));
-  return fmt::format("{} exited with status {}", program_, WEXITSTATUS(status_));
+bench::Verdict Spawned::verdict() {
+  if (!ended_within(kVerdictSeconds) || status_ == 0) return {};
+  return {fmt::format("{} {}", program_, ending_text(status_)), shell_status(status_)};
 }
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ class Spawned : public bench::Crew {
   // It should be leaving by now; if not it is terminated, and killed if that does not help.
   ~Spawned() override;
 
-  std::string verdict() override;
+  bench::Verdict verdict() override;
 
  private:
   bool ended_within(double seconds);

@@ -144,7 +144,7 @@ int TrainWorkerCommand::run() const {
                     keep(experiment.config, outcome, kept);
                   });
   } catch (const Stopped&) {
-    return 128 + SIGTERM;  // the launcher, which told us to, has its own words for it
+    return kStoppedStatus;  // the launcher, which told us to, has its own words for it
   }
   return 0;
 }

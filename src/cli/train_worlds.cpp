@@ -10,6 +10,7 @@
 
 #include "cli/core_binding.h"
 #include "cli/train_view.h"
+#include "cluster/child.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
 #include "cluster/shared_tasks.h"
@@ -160,9 +161,9 @@ WorkerOutcome train_as_rank(
   }
 }
 
-int train_launched(const TrainConfig& config, const HostFlags& hosts, int threads, Output& out,
-                   Output& err, Watcher& watcher, const std::function<void()>& make_folder,
-                   std::string& verdict) {
+LaunchedEnd train_launched(const TrainConfig& config, const HostFlags& hosts, int threads,
+                           Output& out, Output& err, Watcher& watcher,
+                           const std::function<void()>& make_folder) {
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
@@ -187,8 +188,9 @@ int train_launched(const TrainConfig& config, const HostFlags& hosts, int thread
   };
   Launch launch(options);
   const int status = launch.wait();
-  verdict = launch.verdict();
-  return status;
+  if (launch.told_to_stop() == 0 && launch.all_exited_with(kStoppedStatus))
+    return {status, SIGTERM, fmt::format("a worker was told to stop by {}", signal_text(SIGTERM))};
+  return {status, launch.told_to_stop(), launch.verdict()};
 }
 
 double measured_step_s(const Experiment& simulated) {

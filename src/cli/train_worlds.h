@@ -2,6 +2,8 @@
 // simulated. The ranks do the same in all of them: train/worker.h.
 #pragma once
 
+#include <csignal>
+
 #include "cli/environment.h"
 #include "cluster/output.h"
 #include "cluster/start.h"
@@ -20,10 +22,16 @@ WorkerOutcome train_as_rank(
     const std::function<void(const WorkerOutcome&, const RunFolder&)>& keep);
 
 // Starts the ranks as processes, with the configuration in the run's folder, which `make_folder`
-// makes when nothing can be refused any more, and passes on what they say. Returns their worst exit
-// status; `verdict` says what went wrong.
-int train_launched(const TrainConfig&, const HostFlags&, int threads, Output& out, Output& err,
-                   Watcher&, const std::function<void()>& make_folder, std::string& verdict);
+// makes when nothing can be refused any more, and passes on what they say.
+// A worker process that stopped with all others, after a checkpoint, exits with this.
+inline constexpr int kStoppedStatus = 128 + SIGTERM;
+struct LaunchedEnd {
+  int status = 0;        // the ranks' worst exit status
+  int told_to_stop = 0;  // the signal, or 0
+  std::string verdict;   // what went wrong
+};
+LaunchedEnd train_launched(const TrainConfig&, const HostFlags&, int threads, Output& out,
+                           Output& err, Watcher&, const std::function<void()>& make_folder);
 
 // Do ranks that are told to stop first take the same number of steps and write a checkpoint?
 bool stops_with_checkpoint(const TrainConfig&);

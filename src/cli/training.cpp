@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/program_source.h"
 #include "cli/train_worlds.h"
+#include "cluster/child.h"
 #include "measure/machine.h"
 #include "strategies/registry.h"
 #include "train/checkpoint.h"
@@ -109,21 +110,21 @@ void Training::make_folder() {
 }
 
 int Training::launch(const RunFolder& folder, std::string& verdict) {
+  const Interrupt interrupt;
   const int threads = experiment_.threads(this_machine().cores);
   bool made = false;
-  int status = 0;
+  LaunchedEnd end;
   try {
-    status = train_launched(
-        experiment_.config, hosts_, threads, out_, err_, view_, [&] { make_folder(), made = true; },
-        verdict);
+    end = train_launched(experiment_.config, hosts_, threads, out_, err_, view_,
+                         [&] { make_folder(), made = true; });
   } catch (const std::exception& e) {
     if (made) write_end(folder, "failed", e.what());
     throw;
   }
-  const bool told = status == 130 || status == 143 || status == 129;
-  if (told) hurry();
-  if (status != 0) write_end(folder, told ? "stopped" : "failed", verdict);
-  return status;
+  verdict = end.verdict;
+  if (end.told_to_stop != 0) hurry();
+  if (end.status != 0) write_end(folder, end.told_to_stop != 0 ? "stopped" : "failed", verdict);
+  return end.status;
 }
 
 void Training::write_end(const RunFolder& folder, const std::string& how, std::string reason) {
@@ -152,8 +153,8 @@ void Training::hurry() {
 }
 
 int Training::here(const RunFolder& folder) {
-  if (keeps_records()) make_folder();
   const Interrupt interrupt;
+  if (keeps_records()) make_folder();
   WorkerOptions options;
   options.watcher = &view_;
   options.folder = &folder;
@@ -163,7 +164,8 @@ int Training::here(const RunFolder& folder) {
     return 0;
   } catch (const Stopped&) {
     hurry();
-    if (keeps_records()) write_end(folder, "stopped", "stopped by a signal");
+    if (keeps_records())
+      write_end(folder, "stopped", "told to stop by " + signal_text(Interrupt::last_signal()));
     throw bench::Interrupted();
   } catch (const std::exception& e) {
     if (keeps_records()) write_end(folder, "failed", e.what());

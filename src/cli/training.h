@@ -27,6 +27,8 @@ class Training {
   void measure_step();
   bool keeps_records() const;
   void make_folder();
+  // Each returns the exit status. Until they do a signal only asks them to stop: run.json gets its
+  // end.
   int launch(const RunFolder&, std::string& verdict);
   int here(const RunFolder&);
   int no_result(const RunFolder&, const std::string& verdict);

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,13 @@ class Launch::Parts {
     eventfd_write(wake_fd_, 1);
   }
 
+  int told_to_stop() const { return told_to_stop_; }
+  bool all_exited_with(int status) const {
+    return !anyone([&](const Worker& w) {
+      const int end = w.child.wait_status();
+      return !WIFEXITED(end) || WEXITSTATUS(end) != status;
+    });
+  }
   const std::string& verdict() const { return verdict_.sentence; }
   const Worker& worker(int rank) const { return *workers_.at(rank); }
   std::string address() const { return coordinator_->address().text(); }
@@ -156,21 +164,13 @@ class Launch::Parts {
     int signal = requested_.exchange(0);
     if (const int arrived = signals_.take()) signal = arrived;
     if (signal == 0) return;
+    if (signal == SIGTSTP) return pause_all();
     if (told_to_stop_ != 0) kill_at_ = 0;  // told again: now
     if (told_to_stop_ == 0) kill_at_ = std::min(kill_at_, clock_.now() + options_.stop_seconds);
     told_to_stop_ = signal;
     send_all(signal == SIGKILL ? SIGKILL : SIGTERM);
   }
 
-  void look_at(Worker& worker) {
-    if (worker.out_open && may_print())
-    if (signal == SIGTSTP) return pause_all();
-      worker.out_open = worker.out.read_from(worker.child.out_fd());
-    if (worker.err_open) worker.err_open = worker.err.read_from(worker.child.err_fd());
-    if (!worker.child.running() || !worker.child.reap()) return;
-    const int status = worker.child.wait_status();
-    // Those that we stopped are nobody's reason for anything.
-    if (worker.stopped_by_us) return;
   // As Ctrl-Z asks: workers, which have process groups of their own, stand still as long as we do.
   void pause_all() {
     for (auto& worker : workers_) worker->child.send(SIGSTOP);
@@ -178,6 +178,14 @@ class Launch::Parts {
     for (auto& worker : workers_) worker->child.send(SIGCONT);
   }
 
+  void look_at(Worker& worker) {
+    if (worker.out_open && may_print())
+      worker.out_open = worker.out.read_from(worker.child.out_fd());
+    if (worker.err_open) worker.err_open = worker.err.read_from(worker.child.err_fd());
+    if (!worker.child.running() || !worker.child.reap()) return;
+    const int status = worker.child.wait_status();
+    // Those that we stopped are nobody's reason for anything.
+    if (worker.stopped_by_us) return;
     if (status == 0)
       coordinator_->members().report_end(worker.rank);
     else
@@ -251,6 +259,7 @@ class Launch::Parts {
   int wake_fd_ = -1;
   std::atomic<int> requested_{0};
   int told_to_stop_ = 0;
+  AwakeClock clock_;
   double failed_at_ = kNever, kill_at_ = kNever, ended_at_ = kNever;
   Verdict verdict_;
   std::size_t told_of_ = 0;  // deaths
@@ -262,12 +271,15 @@ Launch::~Launch() = default;
 
 int Launch::wait() { return parts_->wait(); }
 
+int Launch::told_to_stop() const { return parts_->told_to_stop(); }
+
+bool Launch::all_exited_with(int status) const { return parts_->all_exited_with(status); }
+
 void Launch::stop(int signal) { parts_->stop(signal); }
 
 std::string Launch::verdict() const { return parts_->verdict(); }
 
 int Launch::pid(int rank) const { return parts_->worker(rank).child.pid(); }
-  AwakeClock clock_;
 
 std::string Launch::address() const { return parts_->address(); }
 

@@ -65,6 +65,11 @@ class Launch {
   // counts (128 + signal) of those that were not stopped by us; 128 + signal if we were told to
   // stop. Prints the verdict.
   int wait();
+  // After wait(): the signal that told us to stop, or 0. Its number alone does not tell: a worker
+  // that somebody killed by SIGTERM failed.
+  int told_to_stop() const;
+  // After wait().
+  bool all_exited_with(int status) const;
 
   // Ends the job: sends `signal` to all workers, after the grace SIGKILL. From any thread or signal
   // handler.

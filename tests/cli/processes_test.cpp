@@ -78,11 +78,27 @@ TEST_F(RunningBench, MeasuresAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(RunningBench, CtrlCEndsAllWithStatus130) {
-  start("1000000");
-  await_head();
-  kill(pid_, SIGINT);
-  EXPECT_EQ(finish(), 130) << errors();
+TEST_F(RunningBench, SignalsEndAllWithTheirStatus) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    start("1000000");
+    await_head();
+    kill(pid_, signal);
+    EXPECT_EQ(finish(), 128 + signal) << errors();
+    std::filesystem::remove(folder_.path() + "/err");
+  }
+}
+
+// Also before its workers have joined, and twice.
+TEST_F(RunningBench, CtrlCAtAnyMomentEndsAll) {
+  for (const int ms : {300, 600, 900, 1200}) {
+    start("1000000");
+    poll(nullptr, 0, ms);
+    kill(pid_, SIGINT);
+    kill(pid_, SIGINT);
+    EXPECT_EQ(finish(), 130) << ms << errors();
+    std::filesystem::remove(folder_.path() + "/err");
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << ms;
+  }
 }
 
 TEST_F(RunningBench, AKilledWorkerIsNamed) {
@@ -91,8 +107,18 @@ TEST_F(RunningBench, AKilledWorkerIsNamed) {
   const pid_t worker = first_worker();
   ASSERT_GT(worker, 0);
   kill(worker, SIGKILL);
-  EXPECT_EQ(finish(), 1);
+  EXPECT_EQ(finish(), 128 + SIGKILL);
   EXPECT_THAT(errors(), ContainsRegex("rank [01] .*died of signal 9"));
+}
+
+TEST_F(RunningBench, AWorkerThatSomebodyTerminatedFailed) {
+  start("1000000");
+  await_head();
+  const pid_t worker = first_worker();
+  ASSERT_GT(worker, 0);
+  kill(worker, SIGTERM);
+  EXPECT_EQ(finish(), 128 + SIGTERM);
+  EXPECT_THAT(errors(), ContainsRegex("rank [01] .*died of signal 15"));
 }
 
 }  // namespace

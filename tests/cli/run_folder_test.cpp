@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, StoppedRuns,
                          [](const auto& info) { return "World" + std::to_string(info.index); });
 
 TEST_P(StoppedRuns, LeaveACheckpoint) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string out = at("run" + std::to_string(signal));
     Running run(endless(GetParam() + " --checkpoint-every 1000000000 --out " + out), at("err"));
     const auto trains = [&] {
@@ -229,10 +229,10 @@ TEST_P(StoppedRuns, LeaveACheckpoint) {
     ASSERT_TRUE(eventually(trains, 60)) << run.errors();
     run.send(signal);
     run.read_rest();
-    const int status = run.wait();
-    EXPECT_TRUE(status == 130 || status == 128 + signal) << status << run.errors();
+    EXPECT_EQ(run.wait(), 128 + signal) << run.errors();
     const Json stopped = read(out + "/run.json");
     EXPECT_EQ(stopped["status"], "stopped");
+    EXPECT_THAT(stopped["reason"].get<std::string>(), HasSubstr("told to stop by SIG"));
     ASSERT_TRUE(fs::exists(out + "/checkpoints")) << run.errors();
     const std::string newest = fs::directory_iterator(out + "/checkpoints")->path();
     const int steps = read(newest + "/manifest.json")["about"]["step"];
@@ -286,6 +286,160 @@ TEST_P(Readers, ThatStallMakeNobodyDeafToCtrlC) {
   run.send(SIGINT);
   EXPECT_EQ(run.wait(20), 130) << run.errors();
   EXPECT_EQ(read(at("run/run.json"))["status"], "stopped");
+}
+
+// With --json all but the result is said on stderr, where main() has the last word.
+TEST_P(Readers, ThatStallAtStderrMakeNobodyDeafToCtrlC) {
+  Running run(endless(GetParam() + " --json --out " + at("run")), "", true);
+  ASSERT_TRUE(eventually(
+      [&] {
+        const std::string lines = text_of(at("run/metrics.jsonl"));
+        return std::ranges::count(lines, '\n') > 100;
+      },
+      90));
+  run.fill_pipe();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(20), 130);
+  EXPECT_EQ(read(at("run/run.json"))["status"], "stopped");
+}
+
+// Signals at any moment: before and while workers start, and again while they end.
+TEST_P(Readers, OfRunJsonSeeItsEndWheneverCtrlCCame) {
+  for (const int ms : {300, 900, 1500, 2500}) {
+    const std::string out = at("run" + std::to_string(ms));
+    Running run(endless(GetParam() + " --out " + out), at("err"));
+    poll(nullptr, 0, ms);
+    run.send(SIGINT);
+    run.send(SIGINT);
+    poll(nullptr, 0, 20);
+    run.send(SIGINT);
+    run.read_rest();
+    EXPECT_EQ(run.wait(20), 130) << ms << run.errors();
+    if (fs::exists(out + "/run.json")) {
+      EXPECT_EQ(read(out + "/run.json")["status"], "stopped") << ms;
+    }
+  }
+}
+
+class Signals : public RunFolders {
+ protected:
+  void await_training(const std::string& out) const {
+    ASSERT_TRUE(eventually(
+        [&] {
+          const std::string lines = text_of(out + "/metrics.jsonl");
+          return std::ranges::count(lines, '\n') > 2;
+        },
+        90));
+  }
+  static char state_of(pid_t pid) {
+    const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+    const auto name_end = stat.rfind(") ");
+    return name_end == stat.npos ? 'X' : stat[name_end + 2];
+  }
+};
+
+TEST_F(Signals, CtrlZStopsARunUntilItMayGoOn) {
+  Running run(endless("-n 2 --out " + at("run")), at("err"));
+  await_training(at("run"));
+  std::vector<pid_t> all = run.children();
+  EXPECT_EQ(all.size(), 2u);
+  all.push_back(run.pid());
+  run.send(SIGTSTP);
+  for (const pid_t pid : all) EXPECT_TRUE(eventually([&] { return state_of(pid) == 'T'; }));
+  const std::size_t before = text_of(at("run/metrics.jsonl")).size();
+  run.send(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return text_of(at("run/metrics.jsonl")).size() > before; }));
+  run.send(SIGINT);
+  run.read_rest();
+  EXPECT_EQ(run.wait(), 130) << run.errors();
+}
+
+TEST_F(Signals, ALauncherThatIsStoppedAloneStopsNoTraining) {
+  Running run(endless("-n 2 --out " + at("run")), at("err"));
+  await_training(at("run"));
+  run.send(SIGSTOP);
+  // What a worker tells of so many scores is more than its pipe holds.
+  const std::size_t more = text_of(at("run/metrics.jsonl")).size() + 60000;
+  EXPECT_TRUE(eventually([&] { return text_of(at("run/metrics.jsonl")).size() > more; }, 90));
+  run.send(SIGCONT);
+  run.send(SIGINT);
+  run.read_rest();
+  EXPECT_EQ(run.wait(), 130) << run.errors();
+}
+
+TEST_F(Signals, AWorkerThatSomebodyTerminatedFailsTheRun) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGKILL}) {
+    const std::string out = at("run" + std::to_string(signal));
+    Running run(endless("-n 2 --json --out " + out), at("err"));
+    await_training(out);
+    kill(run.children().at(0), signal);
+    const std::string said = run.read_rest();
+    EXPECT_EQ(run.wait(), 128 + signal) << run.errors();
+    const Json failed = read(out + "/run.json");
+    EXPECT_EQ(failed["status"], "failed");
+    EXPECT_EQ(Json::parse(said)["status"], "failed");
+    EXPECT_THAT(failed["reason"].get<std::string>(),
+                HasSubstr("died of signal " + std::to_string(signal)));
+  }
+}
+
+// It passes that on to the others, and all stop after the same step.
+TEST_F(Signals, AWorkerThatIsToldToStopWhereCheckpointsAreOnStopsTheRun) {
+  Running run(endless("-n 2 --checkpoint-every 1000000000 --out " + at("run")), at("err"));
+  await_training(at("run"));
+  kill(run.children().at(0), SIGTERM);
+  run.read_rest();
+  EXPECT_EQ(run.wait(), 128 + SIGTERM) << run.errors();
+  const Json stopped = read(at("run/run.json"));
+  EXPECT_EQ(stopped["status"], "stopped");
+  EXPECT_THAT(stopped["reason"].get<std::string>(),
+              AllOf(HasSubstr("a worker was told to stop by SIGTERM"), HasSubstr("checkpoint is")));
+}
+
+TEST_F(Signals, NohupKeepsARunWhenTheTerminalCloses) {
+  for (const std::string transport : {"auto", "loopback"}) {
+    const std::string out = at(transport);
+    Running run(std::string("train ") + kSmall + "-n 2 --epochs 100 --transport " + transport +
+                    " --out " + out,
+                at("err"), false, {"sh", "-c", "trap '' HUP; exec \"$@\"", "sh"});
+    await_training(out);
+    run.send(SIGHUP);
+    run.read_rest();
+    EXPECT_EQ(run.wait(), 0) << run.errors();
+    EXPECT_EQ(read(out + "/run.json")["status"], "done");
+  }
+}
+
+TEST_F(Signals, EndAStudyAndItsRun) {
+  std::ofstream(at("study.toml")) << "title = \"Endless\"\n[base]\n"
+                                     "model = \"mlp:width=16,depth=1\"\n"
+                                     "data = \"digits:samples=400,test_samples=100\"\n"
+                                     "batch = 20\nworkers = 2\nepochs = 1000000\n";
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string out = at("study" + std::to_string(signal));
+    Running study("study " + at("study.toml") + " --out " + out, at("err"));
+    const auto run = [&]() -> std::string {
+      std::error_code none;
+      for (const auto& entry : fs::directory_iterator(out + "/runs", none)) return entry.path();
+      return "";
+    };
+    ASSERT_TRUE(eventually([&] { return text_of(run() + "/metrics.jsonl").size() > 100; }, 90))
+        << study.errors();
+    if (signal == SIGINT) {
+      const std::vector<pid_t> launcher = study.children();
+      ASSERT_EQ(launcher.size(), 1u);
+      study.send(SIGTSTP);
+      EXPECT_TRUE(eventually([&] { return state_of(study.pid()) == 'T'; }));
+      EXPECT_EQ(state_of(launcher[0]), 'T');
+      study.send(SIGCONT);
+      const std::size_t before = text_of(run() + "/metrics.jsonl").size();
+      EXPECT_TRUE(eventually([&] { return text_of(run() + "/metrics.jsonl").size() > before; }));
+    }
+    study.send(signal);
+    study.read_rest();
+    EXPECT_EQ(study.wait(), 128 + signal) << study.errors();
+    EXPECT_EQ(read(run() + "/run.json")["status"], "stopped");
+  }
 }
 
 // A file system of so many KiB at at("disk"), for one shell command.

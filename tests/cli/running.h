@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -17,11 +18,14 @@ namespace lockstep {
 
 class Running {
  public:
-  // Its stderr goes to the file `errors`; with `small_pipe` its stdout holds a page.
-  Running(const std::string& arguments, std::string errors, bool small_pipe = false)
+  // Its stderr goes to the file `errors`, or, if that is empty, to the pipe of its stdout; with
+  // `small_pipe` that holds a page. `before`: words ahead of the program, such as "nohup".
+  Running(const std::string& arguments, std::string errors, bool small_pipe = false,
+          std::vector<std::string> before = {})
       : errors_(std::move(errors)) {
     std::istringstream in(arguments);
-    std::vector<std::string> words{LOCKSTEP_PROGRAM};
+    std::vector<std::string> words = std::move(before);
+    words.emplace_back(LOCKSTEP_PROGRAM);
     for (std::string word; in >> word;) words.push_back(word);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -33,8 +37,9 @@ class Running {
     pid_ = fork();
     if (pid_ == 0) {
       dup2(ends[1], STDOUT_FILENO);
-      dup2(open(errors_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDERR_FILENO);
-      execv(argv[0], argv.data());
+      dup2(errors_.empty() ? ends[1] : open(errors_.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600),
+           STDERR_FILENO);
+      execvp(argv[0], argv.data());
       _exit(127);
     }
     close(ends[1]);
@@ -61,6 +66,14 @@ class Running {
       text.append(buffer, static_cast<std::size_t>(got));
     return text;
   }
+  // Until not a byte more fits into the pipe, as if it had said so much itself.
+  void fill_pipe() const {
+    const std::string name = "/proc/self/fd/" + std::to_string(out_);
+    const int into = open(name.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    while (write(into, "x", 1) == 1) {
+    }
+    close(into);
+  }
   void stop_reading() {
     if (out_ >= 0) close(out_);
     out_ = -1;
@@ -78,6 +91,16 @@ class Running {
     return -1;
   }
   pid_t pid() const { return pid_; }
+  // What it has started and not yet seen end.
+  std::vector<pid_t> children() const {
+    std::vector<pid_t> all;
+    const std::string tasks = "/proc/" + std::to_string(pid_) + "/task";
+    for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+      std::ifstream children(task.path() / "children");
+      for (pid_t child = 0; children >> child;) all.push_back(child);
+    }
+    return all;
+  }
   std::string errors() const {
     std::ifstream in(errors_);
     return {std::istreambuf_iterator(in), {}};
