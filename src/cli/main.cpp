@@ -23,6 +23,16 @@
 namespace lockstep {
 namespace {
 
+// UCX catches SIGHUP when it is loaded, and then it can't be told any more that nohup(1) had asked
+// to ignore it. So that is looked at before libraries are initialised.
+bool ignores_hangups = false;
+void look_at_hangups(int, char**, char**) {
+  struct sigaction before {};
+  ignores_hangups = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*before_libraries)(int, char**,
+                                                                       char**) = look_at_hangups;
+
 int run(std::vector<std::string> arguments) {
   CLI::App application("Lockstep trains deep networks on many workers and measures how.",
                        "lockstep");
@@ -69,7 +79,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // UCX catches these when it is loaded: its handler can wait for ever for a lock that the crashed
   // thread holds, and a terminal that closes would end nothing.
-  for (const int signal : {SIGILL, SIGBUS, SIGFPE, SIGSEGV, SIGHUP}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGILL, SIGBUS, SIGFPE, SIGSEGV}) std::signal(signal, SIG_DFL);
+  std::signal(SIGHUP, lockstep::ignores_hangups ? SIG_IGN : SIG_DFL);
   const auto fail = [](const std::exception& e, int status) {
     lockstep::Output err(STDERR_FILENO);
     // One that was told to stop does not wait for a reader that stalls.
