@@ -1,5 +1,7 @@
 #include "cli/study_command.h"
 
+#include <unistd.h>
+
 #include <climits>
 #include <filesystem>
 
@@ -17,6 +19,8 @@ namespace lockstep {
 namespace {
 
 using namespace study;
+
+constexpr double kSaySeconds = 1;  // for a reader of our last words, once we were told to stop
 
 constexpr const char* kExamples = R"(
 A study is a TOML file: a base configuration, named variants, a grid over any flags, seeds. Each run
@@ -82,7 +86,8 @@ int StudyCommand::run() const {
     print_plan(study, json_);
     return 0;
   }
-  StudyView view(json_ ? stderr : stdout);
+  Output out(STDOUT_FILENO), err(STDERR_FILENO);
+  StudyView view(json_ ? err : out);
   const Interrupt interrupt;
   const World world{
       [&](const Order& order) { return run_child(order, interrupt.descriptor(), view); }, wall_now,
@@ -97,28 +102,32 @@ int StudyCommand::run() const {
   whole = whole && runner.run_until(INT_MAX);
   runner.finish();
   const std::string report = write_products(folder());
-  if (!whole) throw bench::Interrupted();
-  return summary(study, report);
+  if (!whole) {
+    for (Output* said : {&out, &err}) said->hurry(kSaySeconds);
+    throw bench::Interrupted();
+  }
+  return summary(study, report, out);
 }
 
-int StudyCommand::summary(const Study& study, const std::string& report) const {
+int StudyCommand::summary(const Study& study, const std::string& report, Output& out) const {
   const std::size_t failed = study.count("failed"), done = study.count("done");
+  const std::size_t rest = study.runs.size() - done - failed;
   if (json_) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"schema_version", 1},
-                                              {"folder", folder()},
-                                              {"report", report},
-                                              {"results", folder() + "/results.csv"},
-                                              {"runs", study.runs.size()},
-                                              {"done", done},
-                                              {"failed", failed},
-                                              {"not_run", study.runs.size() - done - failed}}
-                           .dump());
+    out.say(nlohmann::ordered_json{{"schema_version", 1},
+                                   {"folder", folder()},
+                                   {"report", report},
+                                   {"results", folder() + "/results.csv"},
+                                   {"runs", study.runs.size()},
+                                   {"done", done},
+                                   {"failed", failed},
+                                   {"not_run", rest}}
+                .dump() +
+            "\n");
   } else {
-    fmt::print("{} of {} runs done", done, study.runs.size());
-    if (failed > 0) fmt::print(", {} failed", failed);
-    if (const std::size_t rest = study.runs.size() - done - failed; rest > 0)
-      fmt::print(", {} not run: call again to go on", rest);
-    fmt::print("\nresults: {}/results.csv\nreport: {}\n", folder(), report);
+    std::string text = fmt::format("{} of {} runs done", done, study.runs.size());
+    if (failed > 0) text += fmt::format(", {} failed", failed);
+    if (rest > 0) text += fmt::format(", {} not run: call again to go on", rest);
+    out.say(fmt::format("{}\nresults: {}/results.csv\nreport: {}\n", text, folder(), report));
   }
   return failed > 0 ? 1 : 0;
 }

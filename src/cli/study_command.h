@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cluster/output.h"
 #include "study/study.h"
 
 namespace lockstep {
@@ -17,7 +18,7 @@ class StudyCommand {
 
  private:
   std::string folder() const;
-  int summary(const study::Study&, const std::string& report) const;
+  int summary(const study::Study&, const std::string& report, Output& out) const;
 
   CLI::App* command_;
   std::string file_, out_;

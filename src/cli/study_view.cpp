@@ -4,25 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/words.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
 
-StudyView::StudyView(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}
+StudyView::StudyView(Output& out) : out_(out), terminal_(isatty(out.descriptor()) != 0) {}
 
-void StudyView::clear() {
-  if (line_shown_) fmt::print(out_, "\r\033[K");
-  line_shown_ = false;
-}
+std::string StudyView::cleared() { return std::exchange(line_shown_, false) ? "\r\033[K" : ""; }
 
 void StudyView::show(const std::string& doing) {
   if (!terminal_) return;
   const double left = std::max(0.0, left_s_ - (wall_now() - started_));
   const std::string time = left_s_ > 0 ? fmt::format("  {} left", time_in_words(left)) : "";
-  fmt::print(out_, "\r\033[K{}{}{}", head_, doing, time);
-  std::fflush(out_);
+  out_.mention(fmt::format("\r\033[K{}{}{}", head_, doing, time));
   line_shown_ = true;
 }
 
@@ -34,11 +31,9 @@ void StudyView::starts(const study::Run& run, std::size_t k, std::size_t n, doub
 }
 
 void StudyView::ended(const study::Run& run, std::size_t k, std::size_t n) {
-  clear();
   const std::string reason = run.reason.empty() ? "" : ": " + run.reason;
-  fmt::print(out_, "run {} of {}: {}, seed {}: {} after {}{}\n", k, n, run.variant, run.seed,
-             run.status, time_in_words(run.seconds), reason);
-  std::fflush(out_);
+  out_.say(fmt::format("{}run {} of {}: {}, seed {}: {} after {}{}\n", cleared(), k, n, run.variant,
+                       run.seed, run.status, time_in_words(run.seconds), reason));
 }
 
 void StudyView::step(const Progress& p) {

@@ -1,8 +1,7 @@
 // What people see of a study while it runs: on a terminal one line that moves, else a line a run.
 #pragma once
 
-#include <cstdio>
-
+#include "cluster/output.h"
 #include "study/runner.h"
 #include "train/watcher.h"
 
@@ -10,8 +9,9 @@ namespace lockstep {
 
 class StudyView : public study::RunWatcher, public Watcher {
  public:
-  explicit StudyView(std::FILE* out);
-  ~StudyView() override { clear(); }
+  // `out` outlives this.
+  explicit StudyView(Output& out);
+  ~StudyView() override { out_.say(cleared()); }
 
   void starts(const study::Run&, std::size_t k, std::size_t n, double left_s) override;
   void ended(const study::Run&, std::size_t k, std::size_t n) override;
@@ -23,9 +23,10 @@ class StudyView : public study::RunWatcher, public Watcher {
 
  private:
   void show(const std::string& doing);
-  void clear();
+  // What takes the progress line away, if one is shown.
+  std::string cleared();
 
-  std::FILE* const out_;
+  Output& out_;
   const bool terminal_;
   std::string head_, tail_;  // of the line
   double started_ = 0, left_s_ = 0;
