@@ -1,28 +1,25 @@
 #include "data/file_bytes.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/ordinary_file.h"
 
 namespace lockstep {
 
 FileBytes::FileBytes(const std::filesystem::path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) throw UsageError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
-  struct stat status {};
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(file);
-    throw UsageError(fmt::format("{} is not an ordinary file", path.string()));
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* memory = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+  const OpenedFile file = open_to_read(path.string());
+  if (file.descriptor < 0)
+    throw UsageError(fmt::format("can't open {}: {}", path.string(), file.why_not));
+  const auto size = static_cast<std::size_t>(file.bytes);
+  void* memory =
+      size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor, 0) : nullptr;
   const int error = errno;
-  close(file);
+  close(file.descriptor);
   if (memory == MAP_FAILED)
     throw UsageError(fmt::format("{}: {}", path.string(), std::strerror(error)));
   bytes_ = {static_cast<const std::byte*>(memory), size};

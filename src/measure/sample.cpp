@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/ordinary_file.h"
 
 namespace lockstep {
 namespace {
@@ -82,9 +83,11 @@ void put_cgroup(Out out, const Sample& s) {
 
 }  // namespace
 
-SampleFile::SampleFile(const std::string& path, const std::string& header)
-    : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (fd_ < 0) throw_errno("can't open " + path);
+SampleFile::SampleFile(const std::string& path, const std::string& header) : path_(path) {
+  const OpenedFile file = open_to_write(path, O_WRONLY | O_CREAT | O_APPEND);
+  if (file.descriptor < 0)
+    throw InternalError(fmt::format("can't open {}: {}", path, file.why_not));
+  fd_ = file.descriptor;
   kept_.append(header);
   kept_.push_back('\n');
   flush();

@@ -46,7 +46,7 @@ class SampleFile {
 
  private:
   const std::string path_;
-  const int fd_;
+  int fd_ = -1;
   fmt::memory_buffer kept_;
 };
 

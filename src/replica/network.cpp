@@ -100,6 +100,7 @@ void Network::save(const std::string& path) const {
     throw UsageError(fmt::format(
         "'{}' is the network that was given: save the trained copy under another name", path));
   const std::string partial = path + ".partial";
+  std::filesystem::remove(partial, absent);  // it may be a link, and LibTorch would follow it
   try {
     write(partial);
     flush(partial, O_RDONLY);

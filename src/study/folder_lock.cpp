@@ -4,18 +4,17 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "core/error.h"
+#include "core/ordinary_file.h"
 
 namespace lockstep::study {
 
-FolderLock::FolderLock(const std::string& folder)
-    : fd_(open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+FolderLock::FolderLock(const std::string& folder) {
+  const OpenedFile lock = open_to_write(folder + "/.lock", O_RDWR | O_CREAT);
+  fd_ = lock.descriptor;
   if (fd_ < 0)
-    throw UsageError(fmt::format("can't write to {}: {}; choose another folder with --out", folder,
-                                 std::strerror(errno)));
+    throw UsageError(fmt::format("can't write {}/.lock: {}; choose another folder with --out",
+                                 folder, lock.why_not));
   if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
   close(fd_);
   throw UsageError(

@@ -14,7 +14,7 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
 }  // namespace lockstep::study

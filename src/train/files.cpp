@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <functional>
 #include <vector>
 
 #include "core/error.h"
+#include "core/ordinary_file.h"
 
 namespace lockstep {
 namespace {
@@ -21,9 +21,12 @@ namespace fs = std::filesystem;
 
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags)
-      : path_(path), fd_(open(path.c_str(), flags, 0666)) {
-    if (fd_ < 0) throw_errno("can't open " + path);
+  // A file to be written.
+  Descriptor(const std::string& path, int flags) : path_(path) {
+    OpenedFile file = open_to_write(path, flags);
+    if (file.descriptor < 0)
+      throw InternalError(fmt::format("can't open {}: {}", path, file.why_not));
+    fd_ = file.descriptor;
   }
   ~Descriptor() { close(fd_); }
   Descriptor(const Descriptor&) = delete;
@@ -43,14 +46,42 @@ class Descriptor {
   void flush() const {
     if (fsync(fd_) != 0 && errno != EINVAL) throw_errno("can't flush " + path_);
   }
+  off_t end() const { return lseek(fd_, 0, SEEK_END); }
+  void cut(off_t bytes) const { (void)!ftruncate(fd_, bytes); }
 
  private:
   const std::string path_;
-  const int fd_;
+  int fd_ = -1;
 };
 
+// A new file, whatever had that name.
+Descriptor made(const std::string& path) {
+  std::remove(path.c_str());
+  return {path, O_WRONLY | O_CREAT | O_EXCL};
+}
+
 void flush_folder(const fs::path& folder) {
-  Descriptor(folder.string(), O_RDONLY | O_DIRECTORY | O_CLOEXEC).flush();
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool flushed = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  if (!flushed) throw_errno("can't flush " + folder.string());
+}
+
+// Passes on the whole file, piece by piece.
+void read_pieces(const std::string& path, const std::function<void(ConstBytes)>& take) {
+  const OpenedFile file = open_to_read(path);
+  if (file.descriptor < 0) throw UsageError(fmt::format("can't open {}: {}", path, file.why_not));
+  std::vector<char> piece(1 << 16);
+  ssize_t got = 0;
+  do {
+    got = read(file.descriptor, piece.data(), piece.size());
+    if (got > 0) take({piece.data(), static_cast<std::size_t>(got)});
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  const int error = errno;
+  close(file.descriptor);
+  if (got < 0) throw UsageError(fmt::format("can't read {}: {}", path, std::strerror(error)));
 }
 
 void check_answer(int answer) {
@@ -63,7 +94,7 @@ EVP_MD_CTX* openssl(void* context) { return static_cast<EVP_MD_CTX*>(context); }
 void write_whole(const std::string& path, ConstBytes bytes) {
   const std::string temporary = path + ".partial";
   try {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+    const Descriptor file = made(temporary);
     file.write(bytes);
     file.flush();
   } catch (const std::exception&) {
@@ -103,7 +134,7 @@ void move_into_place(const std::string& from, const std::string& to) {
 
 void reserve_file(const std::string& path, std::uint64_t bytes) {
   try {
-    Descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC).allocate(bytes);
+    made(path).allocate(bytes);
   } catch (const std::exception&) {
     std::remove(path.c_str());
     throw;
@@ -115,23 +146,22 @@ void append_line(const std::string& path, const std::string& line) {
 }
 
 void append_text(const std::string& path, const std::string& text) {
-  const Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
-  const auto before = fs::file_size(path);
+  const Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
+  const off_t before = file.end();
   try {
     file.write({text.data(), text.size()});
   } catch (const std::exception&) {
-    std::error_code ignored;
-    fs::resize_file(path, before, ignored);
+    file.cut(before);
     throw;
   }
 }
 
 std::string read_whole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) throw UsageError(fmt::format("can't open {}", path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
+  std::string text;
+  read_pieces(path, [&](ConstBytes piece) {
+    text.append(reinterpret_cast<const char*>(piece.data), piece.size);
+  });
+  return text;
 }
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
@@ -160,18 +190,12 @@ std::string checksum(ConstBytes bytes) {
 }
 
 FileSum checksum_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) throw UsageError(fmt::format("can't open {}", path));
   FileSum all;
   Sha256 sum;
-  std::vector<char> part(1 << 20);
-  while (file) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    const auto got = static_cast<std::size_t>(file.gcount());
-    sum.add({part.data(), got});
-    all.bytes += got;
-  }
-  if (file.bad()) throw UsageError(fmt::format("can't read {}", path));
+  read_pieces(path, [&](ConstBytes piece) {
+    sum.add(piece);
+    all.bytes += piece.size;
+  });
   all.sha256 = sum.text();
   return all;
 }

@@ -1,4 +1,5 @@
 // Files that are whole or not there: written under a temporary name, flushed to disk, renamed.
+// Nothing is written through a link, and nothing waits for a FIFO (see core/ordinary_file.h).
 #pragma once
 
 #include <cstdint>
