@@ -1,9 +1,10 @@
 // images:DIR: a folder of JPEGs. Pictures are decoded when they are read, at the smallest scale
 // that still fills the crop. One that can't be decoded is replaced by the next good one of its
 // class, so that labels and counts stay true, and is named in damaged().
-#include <fstream>
+#include <unistd.h>
 
 #include "core/error.h"
+#include "core/ordinary_file.h"
 #include "data/damage_log.h"
 #include "data/open.h"
 #include "data/picture_crop.h"
@@ -16,11 +17,18 @@ using std::filesystem::path;
 
 // Copied, not mapped: these files are small, and people do tidy up their folders.
 std::vector<std::byte> content_of(const path& file) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) throw DamagedJpeg("it can't be opened");
-  std::vector<std::byte> bytes(static_cast<std::size_t>(in.tellg()));
-  in.seekg(0).read(reinterpret_cast<char*>(bytes.data()), std::ssize(bytes));
-  if (!in) throw DamagedJpeg("it can't be read");
+  constexpr std::uint64_t kMost = 1 << 30;
+  const OpenedFile opened = open_to_read(file.string());
+  if (opened.descriptor < 0) throw DamagedJpeg("can't open it: " + opened.why_not);
+  std::vector<std::byte> bytes(opened.bytes > kMost ? 0 : opened.bytes);
+  std::size_t done = 0;
+  ssize_t got = 0;
+  while (done < bytes.size() &&
+         (got = ::read(opened.descriptor, bytes.data() + done, bytes.size() - done)) > 0)
+    done += static_cast<std::size_t>(got);
+  close(opened.descriptor);
+  if (opened.bytes > kMost) throw DamagedJpeg(fmt::format("{} bytes are too many", opened.bytes));
+  if (done < bytes.size()) throw DamagedJpeg("it can't be read");
   return bytes;
 }
 
@@ -101,7 +109,7 @@ Data open_images(const Options& options, const OpenRequest&) {
   data.test = make(std::move(found.test), false);
   if (found.others > 0)
     data.notices.push_back(
-        fmt::format("{}: {} files that are not named .jpg or .jpeg are passed over",
+        fmt::format("{}: {} entries that are not files named .jpg or .jpeg are passed over",
                     folder.string(), found.others));
   return data;
 }

@@ -9,13 +9,23 @@
 namespace lockstep {
 namespace {
 
+using std::filesystem::directory_entry;
 using std::filesystem::directory_iterator;
 using std::filesystem::path;
 
 using ByClass = std::map<std::string, std::vector<path>>;  // sorted
 
-bool is_jpeg(const path& file) {
-  std::string ending = file.extension().string();
+// False too where that can't be told, as of a link to nowhere.
+bool is_folder(const directory_entry& entry) {
+  std::error_code ignored;
+  return entry.is_directory(ignored);
+}
+
+// A name alone does not make a picture: a folder can be called so, or a FIFO, which would wait.
+bool is_jpeg(const directory_entry& file) {
+  std::error_code ignored;
+  if (!file.is_regular_file(ignored)) return false;
+  std::string ending = file.path().extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   return ending == ".jpg" || ending == ".jpeg";
 }
@@ -23,10 +33,10 @@ bool is_jpeg(const path& file) {
 ByClass list_classes(const path& folder, std::size_t& others) {
   ByClass found;
   for (const auto& entry : directory_iterator(folder)) {
-    if (!entry.is_directory()) continue;
+    if (!is_folder(entry)) continue;
     std::vector<path> files;
     for (const auto& file : directory_iterator(entry.path()))
-      if (is_jpeg(file.path()))
+      if (is_jpeg(file))
         files.push_back(file.path());
       else
         ++others;
@@ -74,9 +84,9 @@ ByClass hold_out(ByClass& train, double share) {
 bool has_pictures(const path& folder) {
   if (is_directory(folder / "train")) return true;
   for (const auto& entry : directory_iterator(folder))
-    if (entry.is_directory())
+    if (is_folder(entry))
       for (const auto& file : directory_iterator(entry.path()))
-        if (is_jpeg(file.path())) return true;
+        if (is_jpeg(file)) return true;
   return false;
 }
 

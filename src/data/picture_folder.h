@@ -18,7 +18,7 @@ struct PictureFiles {
 struct PictureFolder {
   std::vector<std::string> classes;
   PictureFiles train, test;
-  std::size_t others = 0;  // files that are no JPEGs by name, passed over
+  std::size_t others = 0;  // entries that are no JPEGs by name, or no files; passed over
 };
 
 // Does it look like one?
