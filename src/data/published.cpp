@@ -96,11 +96,24 @@ void PublishedSet::verify(const path& folder) const {
                       (folder / file.name).string(), title, md5, file.md5, folder.string()));
 }
 
+namespace {
+
+bool is_cache(const path& folder, const PublishedSet& set, const OpenRequest& request) {
+  return absolute(folder).lexically_normal() ==
+         absolute(request.cache / set.name).lexically_normal();
+}
+
+}  // namespace
+
 PublishedFolder locate(const PublishedSet& set, const Options& options,
                        const OpenRequest& request) {
   const path folder = options.text("dir", (request.cache / set.name).string());
   if (set.is_in(folder)) return {folder, ""};
   if (!request.fetch) return {folder, "nothing here may fetch it"};
+  if (!is_cache(folder, set, request))
+    return {folder,
+            fmt::format("only the cache is fetched into; say lockstep data fetch {} --to {}",
+                        set.name, folder.string())};
   try {
     request.fetch(set.name, folder);
     return {folder, set.is_in(folder) ? "" : "it was fetched, but not there"};
@@ -113,11 +126,8 @@ PublishedFolder locate(const PublishedSet& set, const Options& options,
 
 OpenFolder own_or_fetched(const PublishedSet& set, const Options& options,
                           const OpenRequest& request) {
-  const path cached = absolute(request.cache / set.name);
-  if (options.has("dir") && absolute(path(options.text("dir"))) != cached) {
-    const path own = options.text("dir");
+  if (const path own = options.text("dir", ""); !own.empty() && !is_cache(own, set, request))
     return {own, fmt::format("{}:{}", set.name, own.string())};
-  }
   const auto [folder, missing] = locate(set, options, request);
   if (!missing.empty())
     throw UsageError(

@@ -38,7 +38,8 @@ struct PublishedFolder {
   std::filesystem::path path;
   std::string missing;  // why not all files are there; empty: they are
 };
-// Fetches the set if it is missing and the request has the means.
+// Fetches the set if it is missing and the request has the means; into the cache alone, since a
+// folder that is named may be named by a file that somebody else wrote, such as a run's.
 PublishedFolder locate(const PublishedSet&, const Options&, const OpenRequest&);
 // For sets that nothing stands in for and that people have copies of: a folder of one's own is
 // taken as it is; the one in the cache is fetched if need be, and verified. UsageError: it can't be

