@@ -1,5 +1,6 @@
 #include "train/worker.h"
 
+#include "replica/torch_error.h"
 #include "strategies/registry.h"
 #include "strategies/server_shards.h"
 #include "train/apart.h"
@@ -35,7 +36,7 @@ WorkerOutcome run_together(Session& session) {
 
 }  // namespace
 
-WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOptions& options) {
+WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOptions& options) try {
   const TrainConfig& config = experiment.config;
   if (rank.size() != config.ranks())
     throw UsageError(fmt::format("the run has {} workers and servers, but there are {} ranks",
@@ -46,6 +47,10 @@ WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOption
   return naming_servers(session.crew(), session.replica().weights().count(), [&] {
     return pace == Pace::apart ? run_apart(session) : run_together(session);
   });
+} catch (const Error&) {
+  throw;
+} catch (const std::exception& e) {  // LibTorch's, or the library's
+  throw InternalError(fmt::format("rank {}: {}", rank.rank(), sentence_of(e)));
 }
 
 }  // namespace lockstep

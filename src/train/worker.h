@@ -46,7 +46,8 @@ struct WorkerOutcome {
 };
 
 // Collective over all ranks of the run. Errors: TransportError, AuditError, BadGradient, Stopped;
-// UsageError for a model or checkpoint that does not fit, or another number of ranks.
+// UsageError for a model or checkpoint that does not fit, or another number of ranks; InternalError
+// for whatever else LibTorch or the system refuse, in one sentence.
 WorkerOutcome train(Rank&, const Experiment&, const WorkerOptions& = {});
 
 }  // namespace lockstep
