@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "cli/study_products.h"
 #include "core/error.h"
 #include "train/files.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 
@@ -60,7 +60,7 @@ int ReportCommand::run() const {
     outcome["svg"] = svg_;
   }
   if (json_) {
-    fmt::print("{}\n", outcome.dump());
+    fmt::print("{}\n", json_text(outcome));
     return 0;
   }
   for (const char* made : {"report", "csv", "svg"})

@@ -8,6 +8,7 @@
 #include "study/figures.h"
 #include "study/report_data.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "web/report_page.h"
 
 namespace lockstep {
@@ -33,17 +34,17 @@ std::string write_report(const std::string& folder, const std::string& data) {
 std::string write_products(const std::string& folder) {
   const std::string path = study_file_in(folder);
   if (!std::filesystem::exists(path))
-    return write_report(folder, run_report(folder, context()).dump());
-  const Study study = study_from(nlohmann::json::parse(read_whole(path), nullptr, false), path);
+    return write_report(folder, json_text(run_report(folder, context())));
+  const Study study = study_from(json_in(read_whole(path)), path);
   const Records records = read_runs(study, folder);
   write_whole(folder + "/results.csv", results_csv(study, records));
   if (study.command == "train") write_whole(folder + "/curves.csv", curves_csv(study, records));
-  return write_report(folder, study_report(study, folder, context()).dump());
+  return write_report(folder, json_text(study_report(study, folder, context())));
 }
 
 void write_csv(const std::string& folder, const std::string& path) {
   const std::string file = study_file_in(folder);
-  const Study study = study_from(nlohmann::json::parse(read_whole(file), nullptr, false), file);
+  const Study study = study_from(json_in(read_whole(file)), file);
   const Records records = read_runs(study, folder);
   const fs::path results(path);
   const std::string curves = results.stem().string() + "-curves.csv";

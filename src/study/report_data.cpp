@@ -12,6 +12,7 @@
 #include "study/samples.h"
 #include "study/variant_curve.h"
 #include "train/config.h"
+#include "train/json_text.h"
 
 namespace lockstep::study {
 namespace {
@@ -201,7 +202,7 @@ Flags flags_of(const Json& config) {
     else if (value.is_array())
       flags[name] = {value.get<std::vector<std::string>>()};
     else
-      flags[name] = {{value.is_string() ? value.get<std::string>() : value.dump()}};
+      flags[name] = {{value.is_string() ? value.get<std::string>() : json_text(value)}};
   }
   return over({}, flags);
 }
@@ -217,6 +218,7 @@ Json study_report(const Study& study, const std::string& folder, const ReportCon
 
 Json run_report(const std::string& folder, const ReportContext& context) {
   const RunRecord record = read_run(folder);
+  if (record.damaged) throw UsageError(record.reason + ", so there is nothing to report");
   if (!record.config.is_object())
     throw UsageError(
         fmt::format("{} holds neither study.json nor run.json: name a study's or a "
@@ -236,7 +238,8 @@ Json run_report(const std::string& folder, const ReportContext& context) {
   Run run;
   run.id = id;
   run.variant = text("strategy");
-  run.seed = record.config.value("seed", std::uint64_t{1});
+  const Json seed = number_at(record.config, "seed");
+  run.seed = seed.is_null() ? 1 : seed.get<std::uint64_t>();
   run.flags = flags_of(record.config);
   run.status = record.status;
   run.reason = record.reason;

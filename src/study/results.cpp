@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "study/figures.h"
+#include "train/json_text.h"
 
 namespace lockstep::study {
 namespace {
@@ -37,7 +38,7 @@ constexpr const char* kBench[] = {"op",
 
 std::string text_of(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 std::string at(const Json& object, const char* key) {

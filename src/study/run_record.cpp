@@ -1,10 +1,13 @@
 #include "study/run_record.h"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "core/error.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/run_folder.h"
 
 namespace lockstep::study {
@@ -25,9 +28,10 @@ std::string text_at(const Json& object, const char* key) {
 Json curve_from(const Json& lines) {
   double epochs = 0, steps = 0;
   for (const Json& line : lines)
-    if (member(line, "ends_epoch") == true) {
+    if (const Json ended = number_at(line, "steps");
+        ended.is_number() && member(line, "ends_epoch") == true) {
       ++epochs;
-      steps = line.value("steps", 0.0);
+      steps = ended.get<double>();
     }
   Json curve = Json::array();
   for (const Json& line : lines) {
@@ -44,6 +48,42 @@ Json curve_from(const Json& lines) {
                      {"consensus_distance", number_at(line, "consensus_distance")}});
   }
   return curve;
+}
+
+using Is = bool (Json::*)() const noexcept;
+
+// Are these members of that kind, as far as they are there?
+bool all(const Json& object, std::initializer_list<const char*> keys, Is kind) {
+  return std::ranges::all_of(
+      keys, [&](const char* key) { return !object.contains(key) || (object[key].*kind)(); });
+}
+
+// Not there, or a list of objects for each of which `fits` holds.
+bool lists(const Json& object, const char* key, bool (*fits)(const Json& row)) {
+  if (!object.contains(key)) return true;
+  return object[key].is_array() && std::ranges::all_of(object[key], [&](const Json& row) {
+           return row.is_object() && fits(row);
+         });
+}
+
+bool is_setting(const Json& value) {
+  return !value.is_object() &&
+         (!value.is_array() ||
+          std::ranges::all_of(value, [](const Json& one) { return one.is_string(); }));
+}
+
+// Is it what reports take for granted? Only what they read by type is looked at.
+bool fits(const RunRecord& run) {
+  for (const Json* part : {&run.config, &run.machine, &run.facts, &run.result})
+    if (!part->is_object() && !part->is_null()) return false;
+  const auto rank = [](const Json& row) { return all(row, {"role"}, &Json::is_string); };
+  const auto measured = [](const Json& row) {
+    return all(row, {"op", "engine", "transport", "type"}, &Json::is_string) &&
+           all(row, {"ranks", "bytes", "time_us", "busbw_GBps"}, &Json::is_number);
+  };
+  return std::ranges::all_of(run.config, is_setting) &&
+         all(run.machine, {"kernel"}, &Json::is_string) &&
+         lists(run.result, "workers_detail", rank) && lists(run.result, "rows", measured);
 }
 
 }  // namespace
@@ -63,7 +103,7 @@ Json json_lines(const std::string& text) {
   Json all = Json::array();
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    Json parsed = Json::parse(line, nullptr, false);
+    Json parsed = json_in(line);
     if (parsed.is_object()) all.push_back(std::move(parsed));
   }
   return all;
@@ -71,8 +111,9 @@ Json json_lines(const std::string& text) {
 
 RunRecord read_run(const std::string& folder) {
   RunRecord record;
-  const Json run = Json::parse(text_of(folder + "/run.json"), nullptr, false);
-  if (!run.is_object()) return record;
+  const std::string path = folder + "/run.json";
+  if (!std::filesystem::exists(path)) return record;
+  const Json run = json_in(text_of(path));
   record.status = text_at(run, "status");
   record.reason = text_at(run, "reason");
   if (record.status == "running" && text_at(run, "kind") == "lockstep run")
@@ -84,6 +125,13 @@ RunRecord read_run(const std::string& folder) {
   record.machine = member(run, "machine");
   record.facts = member(run, "facts");
   record.result = member(run, "result");
+  if (!run.is_object() || !fits(record)) {
+    record = {};
+    record.status = "failed";
+    record.reason = path + " is damaged";
+    record.damaged = true;
+    return record;
+  }
   record.curve = curve_from(json_lines(text_of(folder + "/metrics.jsonl")));
   return record;
 }
@@ -97,7 +145,7 @@ void write_run(const std::string& folder, const std::string& status, const std::
                     {"config", config},
                     {"facts", {{"commit", commit}}},
                     {"result", rows.empty() ? Json() : Json{{"rows", rows}}}};
-  write_whole(folder + "/run.json", run.dump(1) + "\n");
+  write_whole(folder + "/run.json", json_text(run, 1) + "\n");
 }
 
 }  // namespace lockstep::study

@@ -1,5 +1,5 @@
-// One run as its folder tells it. Whatever is missing, cut or not there yet is left out: a report
-// can be made at any moment.
+// One run as its folder tells it. Whatever is missing or not there yet is left out: a report can be
+// made at any moment. Of a run.json that is damaged nothing is taken, and the run has failed.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,11 +8,13 @@
 namespace lockstep::study {
 
 struct RunRecord {
-  std::string status = "waiting", reason;                 // of run.json; "failed" if cut off
+  std::string status = "waiting", reason;  // of run.json; "failed" if cut off or damaged
   nlohmann::ordered_json config, machine, facts, result;  // null: not there
   // A line for each score: epoch, step, seconds, bytes, score, loss, train_loss,
   // consensus_distance.
   nlohmann::ordered_json curve = nlohmann::ordered_json::array();
+
+  bool damaged = false;
 
   bool done() const { return status == "done"; }
 };

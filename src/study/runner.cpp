@@ -7,6 +7,7 @@
 #include "study/plan.h"
 #include "study/run_record.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/run_folder.h"
 
 namespace lockstep::study {
@@ -39,18 +40,21 @@ struct Pace {
 
 Pace pace_of(const std::string& folder) {
   const RunRecord record = read_run(folder);
+  if (!record.done() || !record.result.is_object()) return {};
   double seconds = 0;
   int workers = 0;
   for (const auto& rank : record.result.value("workers_detail", nlohmann::ordered_json::array())) {
     if (rank.value("role", "") != "worker") continue;
-    seconds += rank.value("compute_seconds", 0.0);
+    const auto computed = number_at(rank, "compute_seconds");
+    seconds += computed.is_null() ? 0 : computed.get<double>();
     ++workers;
   }
-  const double steps = record.result.value("steps", 0.0);
+  const auto taken = number_at(record.result, "steps");
+  const double steps = taken.is_null() ? 0 : taken.get<double>();
   if (workers == 0 || steps <= 0 || seconds <= 0) return {};
   const double step_s = seconds / workers / steps;
-  const auto deviation = record.result.value("compute_deviation_seconds", nlohmann::ordered_json());
-  return {step_s, deviation.is_number() ? deviation.get<double>() / step_s : 0};
+  const auto deviation = number_at(record.result, "compute_deviation_seconds");
+  return {step_s, deviation.is_null() ? 0 : deviation.get<double>() / step_s};
 }
 
 // The words of step=measured, step=alone and jitter=measured, replaced by what they stand for.
@@ -71,8 +75,7 @@ Before runs_before(const std::string& folder) try {
   Before before;
   const std::string path = study_file_in(folder);
   if (!fs::exists(path)) return before;
-  for (Run& run : study_from(nlohmann::json::parse(read_whole(path)), path).runs)
-    before[run.id] = run;
+  for (Run& run : study_from(json_in(read_whole(path)), path).runs) before[run.id] = run;
   return before;
 } catch (const std::exception&) {
   return {};  // damaged, or of another version: the runs' own folders tell what is done
@@ -184,7 +187,9 @@ void Runner::finish() {
   write();
 }
 
-void Runner::write() const { write_whole(study_file_in(folder_), to_json(study_).dump(1) + "\n"); }
+void Runner::write() const {
+  write_whole(study_file_in(folder_), json_text(to_json(study_), 1) + "\n");
+}
 
 // As long as the same variant took, or else as the mean of all measured or simulated ones.
 double Runner::expected_s(const Run& run) const {

@@ -53,6 +53,20 @@ Variant variant_from(const nlohmann::json& j) {
           j.at("runs").get<std::vector<std::string>>()};
 }
 
+// Every run that is named is there.
+void check_ids(const Study& study, const std::string& path) {
+  const auto check = [&](const std::string& id) {
+    if (std::ranges::find(study.runs, id, &Run::id) == study.runs.end())
+      throw UsageError(fmt::format("{} is damaged: it names a run {} and has none", path, id));
+  };
+  for (const Variant& variant : study.variants) {
+    if (variant.runs.empty())
+      throw UsageError(fmt::format("{} is damaged: {} has no run", path, variant.label));
+    std::ranges::for_each(variant.runs, check);
+  }
+  for (const Trial& trial : study.trials) check(trial.run);
+}
+
 }  // namespace
 
 const Run& Study::run(const std::string& id) const {
@@ -145,6 +159,7 @@ Study study_from(const nlohmann::json& j, const std::string& path) try {
     study.trials.push_back(
         {t.at("variant"), flags_from(t.at("value")), t.at("run"), t.at("chosen")});
   for (const auto& run : j.at("runs")) study.runs.push_back(run_from(run));
+  check_ids(study, path);
   return study;
 } catch (const nlohmann::json::exception& e) {
   throw UsageError(fmt::format("{} is damaged or of another version: {}", path, e.what()));

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "train/files.h"
 #include "train/gather.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -127,8 +128,7 @@ SavedCheckpoint save_checkpoint(Transport& peers, const std::string& first_folde
         for (const std::string& theirs : all) files.update(nlohmann::ordered_json::parse(theirs));
         const nlohmann::ordered_json manifest = {
             {"kind", kKind}, {"schema_version", kSchema}, {"about", about}, {"files", files}};
-        write_whole(partial + "/" + kManifest,
-                    manifest.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        write_whole(partial + "/" + kManifest, json_text(manifest, 1));
         // Before there is a newer one that they would hide.
         set_aside = set_aside_later(folder);
         move_into_place(partial, folder);
@@ -166,7 +166,7 @@ void Checkpoint::open(const std::string& folder) {
   folder_ = folder;
   const std::string name = folder_ + "/" + kManifest;
   try {
-    const auto manifest = nlohmann::json::parse(read_whole(name));
+    const auto manifest = json_in<nlohmann::json>(read_whole(name));
     if (manifest.at("kind") != kKind)
       throw UsageError(fmt::format("{} is not a checkpoint's manifest", name));
     if (manifest.at("schema_version") != kSchema)
@@ -193,8 +193,12 @@ bool Checkpoint::has(int rank, const std::string& name) const {
   return files_.contains(file_of(rank, name));
 }
 
+std::string Checkpoint::path_of(int rank, const std::string& name) const {
+  return folder_ + "/" + file_of(rank, name);
+}
+
 std::string Checkpoint::read(int rank, const std::string& name) const {
-  const std::string file = file_of(rank, name), path = folder_ + "/" + file;
+  const std::string file = file_of(rank, name), path = path_of(rank, name);
   if (!files_.contains(file))
     throw UsageError(fmt::format("the checkpoint {} has no {}", folder_, file));
   std::string bytes = read_whole(path);
@@ -205,9 +209,8 @@ std::string Checkpoint::read(int rank, const std::string& name) const {
 void Checkpoint::read(int rank, const std::string& name, Bytes into) const {
   const std::string bytes = read(rank, name);
   if (bytes.size() != into.size)
-    throw UsageError(
-        fmt::format("{}/{} has {} bytes, where {} are expected: it is of another model", folder_,
-                    file_of(rank, name), bytes.size(), into.size));
+    throw UsageError(fmt::format("{} has {} bytes, where {} are expected: it is of another model",
+                                 path_of(rank, name), bytes.size(), into.size));
   copy(into, {bytes.data(), bytes.size()});
 }
 

@@ -54,6 +54,7 @@ class Checkpoint {
   const nlohmann::json& about() const { return about_; }
   std::uint64_t step() const { return about_.at("step"); }
   bool has(int rank, const std::string& name) const;
+  std::string path_of(int rank, const std::string& name) const;
   std::string read(int rank, const std::string& name) const;
   // REQUIRES nothing of its length: UsageError if it is not that of `into`.
   void read(int rank, const std::string& name, Bytes into) const;

@@ -1,9 +1,10 @@
 #include "train/compute_time.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "core/error.h"
+#include "train/files.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 
@@ -14,10 +15,8 @@ nlohmann::ordered_json to_json(const Profile& p) {
 }
 
 Profile read_profile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw UsageError(fmt::format("can't open the profile {}", path));
   try {
-    const auto json = nlohmann::json::parse(file);
+    const auto json = json_in(read_whole(path));
     Profile p{json.at("model"),     json.at("batch"),      json.at("threads"),
               json.at("forward_s"), json.at("backward_s"), json.at("apply_s")};
     if (!(p.forward_s >= 0 && p.backward_s >= 0 && p.apply_s >= 0 && p.step_s() > 0))

@@ -1,8 +1,10 @@
 #include "train/progress_log.h"
 
 #include <numeric>
+#include <stdexcept>
 
 #include "core/error.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -100,7 +102,7 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
 }
 
 ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& clock) try {
-  const auto json = nlohmann::json::parse(text);
+  const auto json = json_in<nlohmann::json>(text);
   taken_ = json.at("taken");
   samples_ = samples_before_ = json.at("samples");
   own_samples_ = json.at("own_samples");
@@ -123,8 +125,10 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
           {json.at("contributions").at(0), json.at("contributions").at(1),
            json.at("contributions").at(2)},
           json.value("asks_at", std::uint64_t{0})};
-} catch (const nlohmann::json::exception& e) {
-  throw UsageError(fmt::format("the checkpoint's progress can't be read: {}", e.what()));
+} catch (const nlohmann::json::exception&) {
+  throw UsageError("it is damaged, or not what a run has come to");
+} catch (const std::out_of_range&) {
+  throw UsageError("it is damaged: it has fewer numbers than there should be");
 }
 
 }  // namespace lockstep

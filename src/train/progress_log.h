@@ -49,6 +49,7 @@ class ProgressLog {
     std::uint64_t asks_at = 0;  // see RunEnd
   };
   std::string text(const StepClock&, const Saved&) const;
+  // UsageError if it is no such text.
   Saved restore(const std::string& text, StepClock&);
 
  private:

@@ -8,6 +8,7 @@
 #include "train/checkpoint.h"
 #include "train/cluster_spec.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/run_folder.h"
 
 namespace lockstep {
@@ -52,6 +53,8 @@ Resumable run_to_resume(const std::string& path) {
   } catch (const nlohmann::json::exception&) {
     throw UsageError(
         fmt::format("{}/manifest.json does not say what it is of", checkpoint.folder()));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}/manifest.json: {}", checkpoint.folder(), e.what()));
   }
   found.config.resume = checkpoint.folder();
   found.config.out = run_of_checkpoint(checkpoint.folder());
@@ -108,9 +111,9 @@ void cut_after(const std::string& path, const std::string& key, std::uint64_t st
   std::istringstream lines(read_whole(path));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = json_in(line);
     if (!json.is_object()) continue;
-    const auto number = json.value(key, nlohmann::json(0));
+    const auto number = json.value(key, nlohmann::ordered_json(0));
     if (number.is_number() && number <= step) kept += line + "\n";
   }
   write_whole(path, kept);

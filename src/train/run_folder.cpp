@@ -10,8 +10,10 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/ordinary_file.h"
 #include "measure/machine.h"
 #include "train/files.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -23,11 +25,6 @@ constexpr const char* kRun = "run.json";
 constexpr const char* kNext = "next.json";
 
 constexpr const char* kReserve = "reserve";
-
-// Names of files can be of any bytes, and JSON is UTF-8: what is not is replaced.
-std::string text_of(const Json& run) {
-  return run.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 // For run.json as it will be at the end.
 std::uint64_t room_for_end(const TrainConfig& config) {
@@ -54,29 +51,61 @@ Json owner_json(std::uint64_t inode) {
 std::string owner_path(const std::string& folder) { return folder + "/owner.json"; }
 
 std::string name_of(const Json& owner) {
-  if (!owner.is_object() || !owner.contains("pid")) return "a process that left no name";
-  return fmt::format("pid {} on host {}", owner["pid"].dump(), owner.value("host", "?"));
+  if (owner.is_null()) return "a process that left no name";
+  return fmt::format("pid {} on host {}", owner["pid"].dump(), owner["host"].get<std::string>());
 }
 
 // Null: it names nobody.
 Json owner_in(const std::string& folder) try {
-  return Json::parse(read_whole(owner_path(folder)), nullptr, false);
+  const Json owner = json_in(read_whole(owner_path(folder)));
+  const bool names = owner.is_object() && owner.value("pid", Json()).is_number_integer() &&
+                     owner.value("host", Json()).is_string();
+  return names ? owner : Json();
 } catch (const UsageError&) {
   return nullptr;
 }
 
+// As far as this folder of code reads it.
+bool is_run(const Json& run) {
+  return run.is_object() && run.value("kind", Json()) == kKind &&
+         run.value("status", Json()).is_string() && run.value("config", Json()).is_object() &&
+         run.value("reason", Json("")).is_string() && run.contains("result");
+}
+
+// A run's files are replaced, appended to and removed: behind a link those of somebody else would
+// be, and a FIFO would wait for ever.
+void refuse_all_but_files(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::file_status status = entry->symlink_status();
+    // One that is gone by now was another process's.
+    const bool plain =
+        fs::is_regular_file(status) || fs::is_directory(status) || !fs::exists(status);
+    if (!plain)
+      throw UsageError(fmt::format(
+          "{} is {}, and a run's folder holds nothing but files and folders of its own: remove it, "
+          "or choose another --out",
+          entry->path().string(), fs::is_symlink(status) ? "a link" : "no ordinary file"));
+    const fs::path name = entry->path().filename();
+    const bool ours =
+        name == "checkpoints" || name == "exchange" || folder.filename() == "checkpoints";
+    if (fs::is_directory(status) && ours) refuse_all_but_files(entry->path());
+  }
+  if (error) throw UsageError(fmt::format("can't read {}: {}", folder.string(), error.message()));
+}
+
 // The file is this very one, not a copy, and was written by a host that can't be asked from here.
 bool is_elsewhere(const Json& owner, const Json& me) {
-  return owner.is_object() && owner.value("inode", Json()) == me["inode"] &&
-         owner.value("host", Json()) != me["host"];
+  return !owner.is_null() && owner.value("inode", Json()) == me["inode"] &&
+         owner["host"] != me["host"];
 }
 
 // Of a process of this host, where the file system has no locks.
 bool lives(const Json& owner, const Json& me) {
-  return owner.is_object() && owner.value("inode", Json()) == me["inode"] &&
-         owner.value("boot_id", Json()) == me["boot_id"] &&
-         owner.value("pid", Json()) != me["pid"] &&
-         fs::exists(fmt::format("/proc/{}", owner.value("pid", 0)));
+  return !owner.is_null() && owner.value("inode", Json()) == me["inode"] &&
+         owner.value("boot_id", Json()) == me["boot_id"] && owner["pid"] != me["pid"] &&
+         fs::exists(fmt::format("/proc/{}", owner["pid"].get<std::int64_t>()));
 }
 
 // A lock of an open file: nobody else in this process has it, and closing the file ends it.
@@ -99,9 +128,11 @@ RunOwner::RunOwner(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw UsageError(fmt::format("can't make the folder {}: {}", folder, error.message()));
-  file_ = open(owner_path(folder).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  refuse_all_but_files(folder);
+  const OpenedFile opened = open_to_write(owner_path(folder), O_RDWR | O_CREAT);
+  file_ = opened.descriptor;
   if (file_ < 0)
-    throw UsageError(fmt::format("can't write {}: {}", owner_path(folder), std::strerror(errno)));
+    throw UsageError(fmt::format("can't write {}: {}", owner_path(folder), opened.why_not));
   const Json owner = owner_in(folder), me = owner_json(inode_of(file_));
   struct flock lock = whole_file();
   const bool locked = fcntl(file_, F_OFD_SETLK, &lock) == 0;
@@ -129,7 +160,7 @@ RunOwner::~RunOwner() {
 }
 
 std::string owner_is_gone(const std::string& folder) {
-  const int file = open(owner_path(folder).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open_to_read(owner_path(folder)).descriptor;
   const Json owner = owner_in(folder);
   bool owned = false;
   if (file >= 0) {
@@ -188,7 +219,7 @@ RunFolder RunFolder::create(const TrainConfig& config, const Json& facts) {
         {"status", before["status"]}, {"config", before["config"]}, {"result", before["result"]}};
   else if (before.contains("previous"))
     run["previous"] = before["previous"];
-  write_whole(config.out + "/" + kNext, text_of(run));
+  write_whole(config.out + "/" + kNext, json_text(run, 1) + "\n");
   return folder;
 }
 
@@ -209,11 +240,8 @@ std::string RunFolder::checkpoint(std::uint64_t step) const {
 
 Json RunFolder::as_written(const char* name) const {
   const std::string path = path_ + "/" + name;
-  try {
-    Json run = Json::parse(read_whole(path));
-    if (run.at("kind") == kKind) return run;
-  } catch (const nlohmann::json::exception&) {
-  }
+  Json run = json_in(read_whole(path));
+  if (is_run(run)) return run;
   throw UsageError(fmt::format("{} is not a run's: it is damaged or of another kind", path));
 }
 
@@ -232,7 +260,7 @@ TrainConfig RunFolder::config() const {
 }
 
 void RunFolder::add_metrics(const Json& line) const {
-  append_line(path_ + "/metrics.jsonl", line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  append_line(path_ + "/metrics.jsonl", json_text(line));
 }
 
 void RunFolder::write_result(const Json& summary) const {
@@ -259,6 +287,8 @@ void RunFolder::write_end(const Json& run) const {
   write(run);
 }
 
-void RunFolder::write(const Json& run) const { write_whole(path_ + "/" + kRun, text_of(run)); }
+void RunFolder::write(const Json& run) const {
+  write_whole(path_ + "/" + kRun, json_text(run, 1) + "\n");
+}
 
 }  // namespace lockstep

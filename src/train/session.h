@@ -129,6 +129,7 @@ class Session {
   // digits, whatever came before. So what follows a checkpoint takes the same times as what follows
   // a resume from it. Nothing else, where clocks differ anyway.
   void line_up();
+  void restore_progress(const std::string& text, const std::string& path);
   bool stops_with_checkpoint() const;
   bool all_stop(std::uint64_t taken);
   void add_waits(TrainResult&);

@@ -45,14 +45,23 @@ std::uint64_t Session::restore() {
   for (const Kept& kept : strategy_->memories())
     checkpoint.read(r, "strategy-" + kept.name, kept.values.bytes());
   learner_->restore(checkpoint, r);
-  before_ = log_.restore(checkpoint.read(r, "progress"), clock_);
-  luck_.restore(before_.luck);
+  restore_progress(checkpoint.read(r, "progress"), checkpoint.path_of(r, "progress"));
   // Where the end is another one now it is asked for at once.
   if (config_from(checkpoint.about().at("config")).seconds == config_.seconds)
     end_.restore(before_.asks_at);
-  strategy_->restore(before_.strategy);
   moved_.restore(before_.exchanged, before_.other);
   return checkpoint.step();
+}
+
+void Session::restore_progress(const std::string& text, const std::string& path) try {
+  before_ = log_.restore(text, clock_);
+  const auto ranks = std::ssize(before_.waited.by_rank);
+  if (ranks > 0 && ranks != rank_.size())
+    throw UsageError(fmt::format("it is of {} ranks, and there are {}", ranks, rank_.size()));
+  luck_.restore(before_.luck);
+  strategy_->restore(before_.strategy);
+} catch (const UsageError& e) {
+  throw UsageError(fmt::format("{}: {}", path, e.what()));
 }
 
 void Session::write(const Model& model) {

@@ -13,7 +13,9 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/ordinary_file.h"
 #include "train/files.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -51,14 +53,14 @@ std::string names_of(int workers, int ranks) {
 std::string events_until(const std::string& path, std::uint64_t step) {
   std::string text;
   if (!std::filesystem::exists(path)) return text;
-  const Json old = Json::parse(read_whole(path), nullptr, false);
+  const Json old = json_in(read_whole(path));
   if (!old.is_object() || !old.contains("traceEvents")) return text;
   for (const Json& event : old["traceEvents"]) {
     if (!event.is_object() || !event.contains("args") || !event["args"].is_object()) continue;
     const Json at = event["args"].value("step", Json(0));
     if (!at.is_number() || at > step) continue;
     text += text.empty() ? "" : ",\n";
-    text += event.dump();
+    text += json_text(event);
   }
   return text;
 }
@@ -121,8 +123,10 @@ Timeline::Timeline(const std::string& path, int workers, int ranks, std::uint64_
   end_ = static_cast<std::int64_t>(text.size());
   text += kClosing;
   write_whole(path, text);
-  fd_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd_ < 0) throw_errno("can't open " + path);
+  const OpenedFile file = open_to_write(path, O_WRONLY);
+  if (file.descriptor < 0)
+    throw InternalError(fmt::format("can't open {}: {}", path, file.why_not));
+  fd_ = file.descriptor;
 }
 
 Timeline::~Timeline() { close(fd_); }
