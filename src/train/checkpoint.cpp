@@ -70,12 +70,17 @@ std::vector<std::string> set_aside_later(const fs::path& newest) {
   return names;
 }
 
-// What a crash left half-written goes, and all but the newest so many up to `newest`.
-void remove_old(const fs::path& newest, std::uint64_t keep) {
-  for (const auto& entry : fs::directory_iterator(newest.parent_path())) {
+// What a crash left half-written: room for the next one.
+void remove_partial(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("step-") && name.ends_with(kPartial)) fs::remove_all(entry.path());
   }
+}
+
+// All but the newest so many up to `newest`.
+void remove_old(const fs::path& newest, std::uint64_t keep) {
   if (keep == 0) return;
   auto all = checkpoints_in(newest.parent_path());
   while (all.size() > keep) {
@@ -106,7 +111,7 @@ SavedCheckpoint save_checkpoint(Transport& peers, const std::string& first_folde
   std::vector<std::string> set_aside;
   if (leads)
     failure = failure_of([&] {
-      fs::remove_all(partial);
+      remove_partial(fs::path(folder).parent_path());
       fs::create_directories(partial);
     });
   failure = text_of_first(peers, failure);

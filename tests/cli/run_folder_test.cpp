@@ -486,16 +486,28 @@ TEST_F(FullDisk, DoesNotEndARunThatOnlyWatchesItself) {
 }
 
 TEST_F(FullDisk, LeavesTheCheckpointsThatWereThere) {
-  // Room for one checkpoint (some 110 KB a rank) and not for two.
-  const Outcome outcome =
-      train_on(700, "", "-n 2 --checkpoint-every 4 --sample-every 0 --timeline none");
+  for (const std::string keep : {"1", "2"}) {
+    fs::remove_all(at("saved/run"));
+    // Room for one checkpoint (some 110 KB a rank) and not for two.
+    const Outcome outcome = train_on(
+        700, "", "-n 2 --checkpoint-every 4 --sample-every 0 --timeline none --keep " + keep);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("the checkpoint after step 8 was not kept"),
+                                   HasSubstr("No space left on device")));
+    EXPECT_TRUE(fs::exists(at("saved/run/checkpoints/step-4/manifest.json")));
+    EXPECT_EQ(std::distance(fs::directory_iterator(at("saved/run/checkpoints")),
+                            fs::directory_iterator()),
+              1);
+  }
+}
+
+TEST_F(FullDisk, HasRoomForACheckpointOnceHalfOfAnotherIsGone) {
+  const std::string left = at("disk/run/checkpoints/step-2.partial");
+  const Outcome outcome = train_on(
+      700, "mkdir -p " + left + " && head -c 200000 /dev/zero > " + left + "/rank-0.weights &&",
+      "-n 2 --checkpoint-every 8 --sample-every 0 --timeline none");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the checkpoint after step 8 was not kept"),
-                                 HasSubstr("No space left on device")));
-  EXPECT_TRUE(fs::exists(at("saved/run/checkpoints/step-4/manifest.json")));
-  EXPECT_EQ(
-      std::distance(fs::directory_iterator(at("saved/run/checkpoints")), fs::directory_iterator()),
-      1);
+  EXPECT_TRUE(fs::exists(at("saved/run/checkpoints/step-8/manifest.json"))) << outcome.out;
 }
 
 TEST_F(FullDisk, IsNamedBeforeARunStarts) {
