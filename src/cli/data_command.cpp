@@ -1,7 +1,5 @@
 #include "cli/data_command.h"
 
-#include <nlohmann/json.hpp>
-
 #include "cli/environment.h"
 #include "cli/fetch.h"
 #include "cli/flags.h"
@@ -11,6 +9,7 @@
 #include "core/names.h"
 #include "core/units.h"
 #include "data/published.h"
+#include "train/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -56,13 +55,12 @@ int DataCommand::run() const { return fetch_->parsed() ? fetch() : make(); }
 int DataCommand::fetch() const {
   if (what_.empty()) throw UsageError("which data set to fetch? mnist, cifar10 or fashion-mnist");
   const PublishedSet& set = published(what_);
-  const std::string folder = to_.empty() ? cache_folder() + "/" + what_ : to_;
+  const std::string folder = to_.empty() ? cache_folder() + "/" + what_ : no_flag(to_);
   const bool fetched = fetch_data(what_, folder);
   if (json_)
-    fmt::print("{}\n",
-               nlohmann::ordered_json{
-                   {"data", what_}, {"path", folder}, {"fetched", fetched}, {"verified", true}}
-                   .dump());
+    fmt::print(
+        "{}\n",
+        json_text({{"data", what_}, {"path", folder}, {"fetched", fetched}, {"verified", true}}));
   else
     fmt::print("{} {} {}, checked by MD5\n", set.title, fetched ? "is now in" : "was already in",
                folder);
@@ -89,13 +87,12 @@ int DataCommand::make() const {
   const std::uint64_t bytes = make_images(to_, wanted, interrupt.descriptor());
   const int train = wanted.classes * wanted.per_class, val = wanted.classes * wanted.val_per_class;
   if (json_)
-    fmt::print("{}\n", nlohmann::ordered_json{{"data", "images"},
-                                              {"path", to_},
-                                              {"classes", wanted.classes},
-                                              {"train", train},
-                                              {"val", val},
-                                              {"bytes", bytes}}
-                           .dump());
+    fmt::print("{}\n", json_text({{"data", "images"},
+                                  {"path", to_},
+                                  {"classes", wanted.classes},
+                                  {"train", train},
+                                  {"val", val},
+                                  {"bytes", bytes}}));
   else
     fmt::print("{} pictures of {} classes to train on and {} to test with are in {}\n", train,
                wanted.classes, val, to_);

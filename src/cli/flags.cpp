@@ -30,6 +30,8 @@ int count_from(const std::string& flag, const std::string& text, int least, int 
   return value;
 }
 
+std::string no_flag(const std::string& path) { return path.starts_with('-') ? "./" + path : path; }
+
 std::vector<std::string> list_from(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {

@@ -12,6 +12,8 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv);
 
 // UsageError: "-n must be a whole number from 1 to 4096, not '0'".
 int count_from(const std::string& flag, const std::string& text, int least, int most);
+// The same path, which no command line takes for a flag: ./-x for -x.
+std::string no_flag(const std::string& path);
 // "a,b" cut at its commas.
 std::vector<std::string> list_from(const std::string& text);
 

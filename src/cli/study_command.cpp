@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "bench/lines.h"
+#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/study_child.h"
 #include "cli/study_products.h"
@@ -13,6 +14,7 @@
 #include "cli/study_view.h"
 #include "study/plan.h"
 #include "study/results.h"
+#include "train/json_text.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -39,12 +41,11 @@ void print_plan(const Study& study, bool json) {
   for (const Run& run : study.runs) {
     const std::string command = command_line(study, run);
     if (json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"id", run.id},
-                                                {"variant", run.variant},
-                                                {"seed", run.seed},
-                                                {"status", run.status},
-                                                {"command", command}}
-                             .dump());
+      fmt::print("{}\n", json_text({{"id", run.id},
+                                    {"variant", run.variant},
+                                    {"seed", run.seed},
+                                    {"status", run.status},
+                                    {"command", command}}));
     else
       fmt::print("{}  {:<7}  {}, seed {}\n    {}\n", run.id, run.status, run.variant, run.seed,
                  command);
@@ -70,7 +71,7 @@ StudyCommand::StudyCommand(CLI::App& application)
 }
 
 std::string StudyCommand::folder() const {
-  if (!out_.empty()) return out_;
+  if (!out_.empty()) return no_flag(out_);
   const std::string name = std::filesystem::path(file_).stem().string();
   return "studies-out/" + name + (quick_ ? "-quick" : "");
 }
@@ -113,15 +114,14 @@ int StudyCommand::summary(const Study& study, const std::string& report, Output&
   const std::size_t failed = study.count("failed"), done = study.count("done");
   const std::size_t rest = study.runs.size() - done - failed;
   if (json_) {
-    out.say(nlohmann::ordered_json{{"schema_version", 1},
-                                   {"folder", folder()},
-                                   {"report", report},
-                                   {"results", folder() + "/results.csv"},
-                                   {"runs", study.runs.size()},
-                                   {"done", done},
-                                   {"failed", failed},
-                                   {"not_run", rest}}
-                .dump() +
+    out.say(json_text({{"schema_version", 1},
+                       {"folder", folder()},
+                       {"report", report},
+                       {"results", folder() + "/results.csv"},
+                       {"runs", study.runs.size()},
+                       {"done", done},
+                       {"failed", failed},
+                       {"not_run", rest}}) +
             "\n");
   } else {
     std::string text = fmt::format("{} of {} runs done", done, study.runs.size());

@@ -3,12 +3,14 @@
 #include <csignal>
 #include <filesystem>
 
+#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/train_view.h"
 #include "cli/train_worlds.h"
 #include "cli/training.h"
 #include "cluster/job.h"
 #include "train/cluster_spec.h"
+#include "train/json_text.h"
 #include "train/resume.h"
 
 namespace lockstep {
@@ -98,7 +100,7 @@ TrainConfig TrainCommand::configured(const std::optional<Start>& start,
     throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
   if (!config.profile_out.empty() && (!start || start->rank == 0))
     check_profile_out(config.profile_out);
-  if (config.out.empty()) config.out = free_folder(config);
+  config.out = config.out.empty() ? free_folder(config) : no_flag(config.out);
   return config;
 }
 
@@ -113,7 +115,7 @@ int TrainCommand::run() const {
   Training training(std::move(config), flags_, start);
   training.announce(notices);
   if (!flags_.dry_run()) return training.run(flags_.json());
-  fmt::print("{}\n", training.plan().dump(1));
+  fmt::print("{}\n", json_text(training.plan(), 1));
   return 0;
 }
 
