@@ -1,30 +1,23 @@
 #include "cli/train_flags.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <sstream>
 
 #include "core/error.h"
+#include "study/toml_text.h"
+#include "train/files.h"
 
 namespace lockstep {
 namespace {
 
 // TOML as JSON, keys with '-' or '_' alike.
 nlohmann::json json_of(const std::string& path) {
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+  if (std::filesystem::is_directory(path))
     throw UsageError(
         fmt::format("{}: is no TOML file; to go on with a run, give its folder to --resume", path));
-  toml::table table;
-  try {
-    table = toml::parse_file(path);
-  } catch (const toml::parse_error& e) {
-    std::ostringstream where;
-    where << e.source().begin;
-    throw UsageError(fmt::format("{}: {} ({})", path, e.description(), where.str()));
-  }
+  const toml::table table = study::toml_in(read_whole(path), path);
   std::ostringstream text;
   text << toml::json_formatter(table);
   const nlohmann::json parsed = nlohmann::json::parse(text.str());

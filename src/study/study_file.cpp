@@ -1,7 +1,5 @@
 #include "study/study_file.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -9,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/names.h"
+#include "study/toml_text.h"
 #include "train/files.h"
 
 namespace lockstep::study {
@@ -240,8 +239,8 @@ std::string StudyFile::at(const std::string& key) const {
   return found == lines.end() ? path + ": " : fmt::format("{}:{}: ", path, found->second);
 }
 
-StudyFile parse_study(const std::string& text, const std::string& path, bool quick) try {
-  const toml::table table = toml::parse(text, path);
+StudyFile parse_study(const std::string& text, const std::string& path, bool quick) {
+  const toml::table table = toml_in(text, path);
   StudyFile file;
   file.path = path;
   Reader(file).read(table, true);
@@ -258,8 +257,6 @@ StudyFile parse_study(const std::string& text, const std::string& path, bool qui
   check_whole(file);
   check_whole(small);
   return quick ? small : file;
-} catch (const toml::parse_error& e) {
-  throw UsageError(fmt::format("{}:{}: {}", path, e.source().begin.line, e.description()));
 }
 
 StudyFile read_study(const std::string& path, bool quick) {
