@@ -2,10 +2,13 @@
 // wrong usage, the worst status of processes that failed, 128 + the signal that asked us to stop
 // (Ctrl-C: 130).
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstring>
+#include <system_error>
 
 #include "bench/lines.h"
 #include "bench/piped_engine.h"
@@ -19,6 +22,7 @@
 #include "cli/train_command.h"
 #include "cli/worker_command.h"
 #include "cluster/output.h"
+#include "replica/torch_error.h"
 
 namespace lockstep {
 namespace {
@@ -67,6 +71,20 @@ int run(std::vector<std::string> arguments) {
   return bench.chosen() ? bench.run() : list.run();
 }
 
+// What was printed must have been written, or the command has failed: a full disk keeps nothing. A
+// reader that left is no failure, it wants no more.
+int flushed(int status) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  const int error = errno;
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  const bool reader_left = poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+  if (written || reader_left) return status;
+  fmt::print(stderr, "lockstep: can't write to stdout{}\n",
+             error != 0 ? fmt::format(": {}", std::strerror(error)) : "");
+  return status == 0 ? 1 : status;
+}
+
 }  // namespace
 }  // namespace lockstep
 
@@ -89,14 +107,19 @@ int main(int argc, char** argv) {
     return status;
   };
   try {
-    return lockstep::run(lockstep::arguments_of(argc, argv));
+    return lockstep::flushed(lockstep::run(lockstep::arguments_of(argc, argv)));
   } catch (const lockstep::UsageError& e) {
     return fail(e, 2);
   } catch (const lockstep::bench::Interrupted& e) {
     return fail(e, 128 + lockstep::Interrupt::last_signal());
   } catch (const lockstep::bench::CrewFailed& e) {
     return fail(e, e.status());
-  } catch (const std::exception& e) {
+  } catch (const lockstep::Error& e) {
     return fail(e, 1);
+  } catch (const std::system_error& e) {
+    if (std::ferror(stdout) == 0) return fail(e, 1);
+    return fail(lockstep::InternalError("can't write to stdout: " + e.code().message()), 1);
+  } catch (const std::exception& e) {
+    return fail(lockstep::InternalError(lockstep::sentence_of(e)), 1);
   }
 }

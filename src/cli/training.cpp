@@ -3,6 +3,8 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "bench/lines.h"
 #include "cli/fetch.h"
 #include "cli/interrupt.h"
@@ -13,6 +15,7 @@
 #include "strategies/registry.h"
 #include "train/checkpoint.h"
 #include "train/files.h"
+#include "train/json_text.h"
 #include "train/torch_learner.h"
 
 namespace lockstep {
@@ -46,7 +49,7 @@ Json facts_of(const Experiment& experiment, std::size_t parameters) {
 
 void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFolder& folder) {
   if (!config.profile_out.empty())
-    write_whole(config.profile_out, to_json(outcome.profile).dump(1) + "\n");
+    write_whole(config.profile_out, json_text(to_json(outcome.profile), 1) + "\n");
   folder.write_result(summary(config, outcome.result));
 }
 
@@ -85,8 +88,20 @@ int Training::run(bool json) {
   // Of a run that failed run.json may tell how it had ended before.
   const Json result = status == 0 ? folder.read()["result"] : failure_;
   if (status == 0) view_.summary(result, folder.path());
-  if (json) out_.say(result.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  return status;
+  if (json) out_.say(json_text(result) + "\n");
+  return told(status, folder);
+}
+
+// A result that nobody could get is no success, though the run's folder has it.
+int Training::told(int status, const RunFolder& folder) {
+  owner_.reset();  // the folder is as it will be, and readers may be slow
+  out_.drain();
+  const int failure = out_.failure();
+  if (failure == 0) return status;
+  err_.say(
+      fmt::format("lockstep: can't write to stdout: {}; what came of the run is in {}/run.json\n",
+                  std::strerror(failure), folder.path()));
+  return status == 0 ? 1 : status;
 }
 
 void Training::measure_step() {

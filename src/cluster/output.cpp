@@ -38,6 +38,7 @@ struct Output::Queue {
   std::size_t bytes = 0;            // of those
   std::size_t left_out = 0;
   bool gone = false;    // nobody reads any more
+  int failure = 0;      // why, unless the reader left
   bool closed = false;  // nobody writes any more
   bool ended = false;   // the thread has
 
@@ -62,7 +63,10 @@ struct Output::Queue {
       const ssize_t n =
           ::write(descriptor, text.data() + done, std::min(kAtOnce, text.size() - done));
       if (n > 0) done += static_cast<std::size_t>(n);
-      if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
+      if (n >= 0 || errno == EAGAIN || errno == EINTR) continue;
+      const std::lock_guard lock(mutex);
+      failure = errno == EPIPE ? 0 : errno;
+      return false;
     }
     return true;
   }
@@ -101,7 +105,7 @@ Output::Output(int descriptor)
 }
 
 Output::~Output() {
-  drain(patience_s_);
+  drain();
   bool ended = false;
   {
     std::unique_lock lock(queue_->mutex);
@@ -135,6 +139,11 @@ void Output::pass_on(std::string text) {
     queue_->add(fmt::format("({} pieces of output left out: nobody read them in time)\n",
                             std::exchange(queue_->left_out, 0)));
   queue_->add(std::move(text));
+}
+
+int Output::failure() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->failure;
 }
 
 bool Output::full() const {

@@ -24,10 +24,15 @@ class Output {
   // Left out while more than 1 MiB waits; how often that was is told as soon as there is room.
   void pass_on(std::string text);
 
+  // Why nothing could be written any more, as errno has it; 0: all was, or the reader has left,
+  // who wants no more.
+  int failure() const;
   // Does more than 1 MiB wait?
   bool full() const;
   // Waits until all has been written or nobody reads any more, at most so long.
   void drain(double seconds);
+  // The same, as patient as the destructor is.
+  void drain() { drain(patience_s_); }
   // From now on the destructor waits at most so long.
   void hurry(double seconds);
 
