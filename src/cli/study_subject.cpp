@@ -34,10 +34,12 @@ void parse(CLI::App& application, const std::string& command, const Flags& flags
   throw UsageError(e.what());
 }
 
-// All but those that say where a run is kept and what it prints, or that a study decides itself.
+// All but those that say where a run is kept and what it prints (of a profile all runs would write
+// the same file), or that a study decides itself.
 std::vector<std::string> flags_of(const CLI::App& command) {
-  static const std::set<std::string> ours = {"help",   "out",  "json",   "dry-run", "tell",
-                                             "resume", "seed", "listen", "join",    "key-file"};
+  static const std::set<std::string> ours = {"help",    "out",  "profile-out", "json",
+                                             "dry-run", "tell", "resume",      "seed",
+                                             "listen",  "join", "key-file"};
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     const auto &longs = option->get_lnames(), &shorts = option->get_snames();

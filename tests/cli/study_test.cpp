@@ -192,6 +192,8 @@ INSTANTIATE_TEST_SUITE_P(
                    "--workers must be from 1"},
         WrongStudy{"[[variant]]\nname = \"ring\"\nmodel = \"mlpp\"", "did you mean 'mlp'"},
         WrongStudy{"[[variant]]\nname = \"ring\"\ndata = \"mnits\"", "did you mean 'mnist'"},
+        WrongStudy{"[[variant]]\nname = \"ring\"\nprofile-out = \"p.json\"",
+                   "unknown flag of train 'profile-out'"},
         WrongStudy{"[[variant]]\nname = \"ring\"\nseed = 3", "unknown flag of train 'seed'"}));
 
 TEST_F(Studied, WhatCantBeStudiedIsTold) {
