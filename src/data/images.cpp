@@ -19,7 +19,7 @@ using std::filesystem::path;
 std::vector<std::byte> content_of(const path& file) {
   constexpr std::uint64_t kMost = 1 << 30;
   const OpenedFile opened = open_to_read(file.string());
-  if (opened.descriptor < 0) throw DamagedJpeg("can't open it: " + opened.why_not);
+  if (opened.descriptor < 0) throw DamagedJpeg("it can't be opened: " + opened.why_not);
   std::vector<std::byte> bytes(opened.bytes > kMost ? 0 : opened.bytes);
   std::size_t done = 0;
   ssize_t got = 0;

@@ -163,7 +163,7 @@ TEST(Images, HoldOutAPartOfEachClassWhereThereIsNoVal) {
   const Data data = open_data("images:" + folder.text() + ",size=8", {});
   EXPECT_EQ(data.train->size(), 27u);
   EXPECT_THAT(data.test->labels(), ElementsAre(0, 1, 1));
-  EXPECT_THAT(data.notices, ElementsAre(HasSubstr("1 files that are not named .jpg")));
+  EXPECT_THAT(data.notices, ElementsAre(HasSubstr("1 entries that are not files named .jpg")));
 }
 
 TEST(Images, AugmentByVariationInTrainingOnly) {

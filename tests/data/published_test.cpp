@@ -267,7 +267,7 @@ TEST(PublishedName, IsCorrected) {
 }
 
 // A run's folder, which may be a stranger's, names the folder of its data.
-TEST(Published, IsFetchedIntoTheCacheAlone) {
+TEST(FetchedSets, ComeIntoTheCacheAlone) {
   const Folder cache;
   std::vector<std::string> fetched;
   OpenRequest request;
