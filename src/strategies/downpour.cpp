@@ -12,6 +12,7 @@
 // A worker sends 4N bytes every `push` steps and is sent 4N every `fetch`. One that has had no
 // samples since it last did either stays away. When the run is over it pushes what is left of its
 // sum, so that every gradient has reached the model; at a checkpoint it keeps it.
+#include <cstring>
 #include <sstream>
 
 #include "strategies/central.h"
@@ -29,7 +30,9 @@ class Downpour final : public Central {
   void begin(Replica& replica) override {
     if (!crew_.works()) return;
     const Values weights = replica.weights();
-    sum_.emplace(weights, weights.count());
+    const Bytes sum = sum_.emplace(weights, weights.count()).values().bytes();
+    // Checkpoints keep it, also of a worker that has had no samples.
+    if (sum.data) std::memset(sum.data, 0, sum.size);
   }
 
   void update(Replica& replica, const Step& step) override {
