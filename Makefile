@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 SANITIZED := core transport collectives strategies
 CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
 
-.PHONY: help setup build program install test test-sanitizers asan tsan bench lint format study quickstart clean
+.PHONY: help setup build program install test test-sanitizers asan tsan golden bench lint format study quickstart clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,6 +36,13 @@ asan tsan: setup
 	@cmake --preset $@ --log-level=WARNING >/dev/null
 	@cmake --build --preset $@ -j$(JOBS) --target $(SANITIZED:%=%_tests)
 	@$(CTEST) --test-dir build/$@ -L '^($(subst $() ,|,$(SANITIZED)))$$'
+
+golden: setup  ## record anew the bits, bytes and virtual times that tests/golden/ holds us to
+	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j$(JOBS) --target golden_tests golden_runs_tests
+	@LOCKSTEP_GOLDEN=write build/release/golden_tests --gtest_brief=1
+	@LOCKSTEP_GOLDEN=write build/release/golden_runs_tests --gtest_brief=1
+	@git diff --stat -- tests/golden
 
 bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP on this machine
 	@scripts/setup.sh bench
