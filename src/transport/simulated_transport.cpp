@@ -180,8 +180,12 @@ bool SimulatedTransport::cancel(Request request) {
   SimulatedRequest& r = find(request);
   if (r.is_send) {
     const double until = now() + patience_seconds();
-    while (!r.complete && !world_.fate(r.peer).died && now() < until)
-      sleep_for_requests({&request, 1}, until);
+    try {
+      while (!r.complete && !world_.fate(r.peer).died && now() < until)
+        sleep_for_requests({&request, 1}, until);
+    } catch (const Died&) {  // not out of a scope guard: the next to sleep dies of it
+      return false;
+    }
   }
   const bool cancelled = !r.complete;
   if (cancelled && !r.is_send && !r.is_bell) mail_.withdraw(r);
