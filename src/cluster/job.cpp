@@ -62,7 +62,7 @@ struct Job::Parts {
     try {
       auto lanes = introduce(start);
       membership->watch(deaths);
-      rank.emplace(std::move(lanes.at(0)), std::move(lanes.at(1)), options.seed);
+      rank.emplace(std::move(lanes), options.seed);
     } catch (const Error& error) {
       depart(Members::kFailed, blamed_by(error), error.what());
       throw;

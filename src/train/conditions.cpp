@@ -20,7 +20,7 @@ Conditions conditions_from(const TrainConfig& config) {
   return conditions;
 }
 
-// What both lanes of a rank are made with.
+// What all lanes of a rank are made with.
 struct Conditioned::Setting {
   std::vector<Fault> faults;
   std::shared_ptr<Roads> roads;  // none: the network as it is
@@ -100,8 +100,11 @@ Conditioned::Conditioned(Rank& rank, const Setting& setting)
       background_(setting.changes_nothing()
                       ? nullptr
                       : std::make_unique<LaneOfJobs>(rank.background, setting)),
-      rank_{lane_->top(), rank.clock, background_ ? *background_ : rank.background, rank.lock,
-            rank.seed} {}
+      scoring_(setting.changes_nothing() || !rank.scoring
+                   ? nullptr
+                   : std::make_unique<LaneOfJobs>(*rank.scoring, setting)),
+      rank_{lane_->top(), rank.clock, background_ ? *background_ : rank.background,
+            rank.lock,    rank.seed,  scoring_ ? scoring_.get() : rank.scoring} {}
 
 Conditioned::~Conditioned() = default;
 

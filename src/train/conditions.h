@@ -19,9 +19,9 @@ struct Conditions {
 // UsageError.
 Conditions conditions_from(const TrainConfig&);
 
-// A rank's lines under those conditions, its background's among them; the rank as it is where there
-// are none. `rank` outlives this. `sleep` and `die`: see transport/held_back.h and faulty.h; they
-// are called on both lanes. A link is one, whatever uses it; faults are counted by lane.
+// A rank's lines under those conditions, those of its jobs among them; the rank as it is where
+// there are none. `rank` outlives this. `sleep` and `die`: see transport/held_back.h and faulty.h;
+// they are called on all lanes. A link is one, whatever uses it; faults are counted by lane.
 class Conditioned {
  public:
   Conditioned(Rank& rank, const Conditions&, const Sleep& sleep, Faulty::Die die = {});
@@ -35,7 +35,7 @@ class Conditioned {
   Conditioned(Rank& rank, const Setting&);
 
   const std::unique_ptr<Lane> lane_;
-  const std::unique_ptr<Background> background_;  // none: the rank's own
+  const std::unique_ptr<Background> background_, scoring_;  // none: the rank's own
   Rank rank_;
 };
 

@@ -20,9 +20,7 @@ void run_threads(int ranks, const OpenLanes& lanes, const Body& body,
   const auto run = [&](int r) {
     std::unique_ptr<RealRank> rank;
     try {
-      auto opened = lanes(r);
-      rank = std::make_unique<RealRank>(std::move(opened.at(0)), std::move(opened.at(1)),
-                                        options.seed);
+      rank = std::make_unique<RealRank>(lanes(r), options.seed);
     } catch (...) {
       note();
     }

@@ -39,7 +39,7 @@ class Background {
   virtual void ring() = 0;
 };
 
-// Keeps a rank and its own background job apart. BasicLockable. In simulation: waits in virtual
+// Keeps a rank and its own jobs apart. BasicLockable. In simulation: waits in virtual
 // time.
 class Lock {
  public:
@@ -53,7 +53,8 @@ struct Rank {
   Clock& clock;
   Background& background;
   Lock& lock;
-  std::uint64_t seed;  // the run's
+  std::uint64_t seed;             // the run's
+  Background* scoring = nullptr;  // jobs of the lane of scores (see lanes.h); none: no such lane
 
   int rank() const { return peers.rank(); }
   int size() const { return peers.size(); }

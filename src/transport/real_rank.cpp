@@ -1,6 +1,8 @@
 #include "transport/real_rank.h"
 
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
@@ -42,7 +44,8 @@ class MutexLock final : public Lock {
 
 class ThreadBackground final : public Background {
  public:
-  explicit ThreadBackground(Transport& lane) : lane_(lane) {}
+  // `nicely`: whatever else runs comes first, as far as that starves nothing.
+  explicit ThreadBackground(Transport& lane, bool nicely = false) : lane_(lane), nicely_(nicely) {}
 
   ~ThreadBackground() override {
     {
@@ -79,6 +82,8 @@ class ThreadBackground final : public Background {
 
  private:
   void work() {
+    constexpr int kNice = 10;  // a tenth of a core, where another thread wants all of it
+    if (nicely_) setpriority(PRIO_PROCESS, gettid(), kNice);  // of this thread alone, on Linux
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
@@ -103,6 +108,7 @@ class ThreadBackground final : public Background {
   }
 
   Transport& lane_;
+  const bool nicely_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
@@ -115,22 +121,21 @@ class ThreadBackground final : public Background {
 }  // namespace
 
 struct RealRank::Parts {
-  std::unique_ptr<Transport> lane, background_lane;
+  const std::vector<std::unique_ptr<Transport>> lanes;
   WallClock clock;
   MutexLock lock;
-  ThreadBackground background;
+  ThreadBackground background, scoring;
   Rank rank;
 
-  Parts(std::unique_ptr<Transport> own, std::unique_ptr<Transport> other, std::uint64_t seed)
-      : lane(std::move(own)),
-        background_lane(std::move(other)),
-        background(*background_lane),
-        rank{*lane, clock, background, lock, seed} {}
+  Parts(std::vector<std::unique_ptr<Transport>> opened, std::uint64_t seed)
+      : lanes(std::move(opened)),
+        background(*lanes.at(kBackgroundLane)),
+        scoring(*lanes.at(kScoringLane), true),
+        rank{*lanes.at(kOwnLane), clock, background, lock, seed, &scoring} {}
 };
 
-RealRank::RealRank(std::unique_ptr<Transport> lane, std::unique_ptr<Transport> background_lane,
-                   std::uint64_t seed)
-    : parts_(std::make_unique<Parts>(std::move(lane), std::move(background_lane), seed)) {}
+RealRank::RealRank(std::vector<std::unique_ptr<Transport>> lanes, std::uint64_t seed)
+    : parts_(std::make_unique<Parts>(std::move(lanes), seed)) {}
 
 RealRank::~RealRank() = default;
 

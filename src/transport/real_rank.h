@@ -1,8 +1,11 @@
-// A rank in the real world: wall time, one thread for the background, a mutex. Owns its lanes.
+// A rank in the real world: wall time, a thread for each lane beside its own, a mutex. Owns its
+// lanes.
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "transport/lanes.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -12,15 +15,12 @@ double wall_now();
 // Seconds since 1970, as people and other programs date files: jumps when the clock is set.
 double calendar_now();
 
-// How many lanes a transport opens for each rank: the rank's own and its background's.
-inline constexpr int kLanes = 2;
-
 class RealRank {
  public:
-  // Lane 0 serves the rank's thread, lane 1 its background thread, which starts with the first job.
-  RealRank(std::unique_ptr<Transport> lane, std::unique_ptr<Transport> background_lane,
-           std::uint64_t seed);
-  // Waits for the job that runs, drops the others, leaves.
+  // All kLanes of them. The rank's own serves its thread; the thread of another starts with the
+  // first job there.
+  RealRank(std::vector<std::unique_ptr<Transport>> lanes, std::uint64_t seed);
+  // Waits for the jobs that run, drops the others, leaves.
   ~RealRank();
 
   Rank& rank();

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/lanes.h"
 #include "transport/simulated_cluster.h"
 
 namespace lockstep {
@@ -47,7 +48,7 @@ class SimulatedNetwork {
   // Called on an actor. Returns at once (in virtual time).
   void fly(const Pair&, std::size_t bytes, Flight&);
   // The rank's thread of that lane does something else from now on, or is back. At first those of
-  // lane 0 are inside calls and others are not.
+  // ranks' own lanes are inside calls and others are not.
   void leaves_calls(int rank, int lane) {
     ends_[end_of(rank, lane)].away = true;
     settle_all(rank, lane);
@@ -94,8 +95,6 @@ class SimulatedNetwork {
   void prepare_first(Connection&);
   void start_first(Connection&);
   void landed(Connection&);
-
-  static constexpr int kLanes = 2;
 
   const SimulatedCluster cluster_;
   std::vector<End> ends_;  // by rank and lane

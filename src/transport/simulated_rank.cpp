@@ -1,7 +1,9 @@
 #include "transport/simulated_rank.h"
 
+#include <array>
 #include <deque>
 #include <limits>
+#include <optional>
 
 #include "transport/faulty.h"
 #include "transport/simulated_actor.h"
@@ -11,16 +13,19 @@ namespace lockstep {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr const char* kItsLock = "its lock";
 
-// The two actors of a rank, and which of them is running.
+// The actors of a rank, one a lane, and which of them is running.
 struct Actors {
-  SimulatedActor body, background;
-  SimulatedTransport *own_lane = nullptr, *background_lane = nullptr;
+  std::array<SimulatedActor, kLanes> of;  // by lane
+  std::array<SimulatedTransport*, kLanes> lanes = {};
+  SimulatedActor& body() { return of[kOwnLane]; }
+  SimulatedTransport& own_lane() { return *lanes[kOwnLane]; }
   // The lane of the running one. All sleep outside of Transport's calls goes through it.
-  SimulatedTransport& current() { return background.is_current() ? *background_lane : *own_lane; }
-  void wake_both() {
-    body.wake();
-    background.wake();
+  SimulatedTransport& current() {
+    for (int lane = kOwnLane + 1; lane < kLanes; ++lane)
+      if (of[lane].is_current()) return *lanes[lane];
+    return own_lane();
   }
 };
 
@@ -41,12 +46,13 @@ class VirtualLock final : public Lock {
  public:
   explicit VirtualLock(Actors& actors) : actors_(actors) {}
   void lock() override {
-    while (held_) actors_.current().sleep_outside(kForever, "its lock");
+    while (held_) actors_.current().sleep_outside(kForever, kItsLock);
     held_ = true;
   }
   void unlock() override {
     held_ = false;
-    actors_.wake_both();
+    for (SimulatedActor& actor : actors_.of)
+      if (actor.waits_for() == kItsLock) actor.wake();
   }
 
  private:
@@ -56,21 +62,25 @@ class VirtualLock final : public Lock {
 
 class ActorBackground final : public Background {
  public:
-  ActorBackground(Actors& actors, SimulatedTransport& lane, simgrid::s4u::Host* host)
-      : actors_(actors), lane_(lane), host_(host) {}
+  // `name`: of its actor, for SimGrid.
+  ActorBackground(Actors& actors, int lane, const char* name, simgrid::s4u::Host* host)
+      : actors_(actors),
+        actor_(actors.of[lane]),
+        lane_(*actors.lanes[lane]),
+        name_(name),
+        host_(host) {}
 
   std::uint64_t post(Job job) override {
     jobs_.push_back(std::move(job));
     if (!started_)
-      actors_.background.start(fmt::format("background-{}", lane_.rank()), host_,
-                               [this] { work(); });
+      actor_.start(fmt::format("{}-{}", name_, lane_.rank()), host_, [this] { work(); });
     started_ = true;
-    actors_.background.wake();
+    actor_.wake();
     return ++posted_;
   }
 
   void wait(std::uint64_t number) override {
-    while (done_ < number) actors_.own_lane->sleep_outside(kForever, "its background job");
+    while (done_ < number) actors_.own_lane().sleep_outside(kForever, "its background job");
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -90,8 +100,8 @@ class ActorBackground final : public Background {
   void stop() {
     stopping_ = true;
     jobs_.clear();
-    actors_.background.wake();
-    while (running_) actors_.own_lane->sleep_outside(kForever, "its background job");
+    actor_.wake();
+    while (running_) actors_.own_lane().sleep_outside(kForever, "its background job");
   }
 
  private:
@@ -107,7 +117,7 @@ class ActorBackground final : public Background {
         if (!error_) run(job);  // after a failure the rest is dropped until wait() has told of it
         running_ = false;
         ++done_;
-        actors_.body.wake();
+        actors_.body().wake();
       }
     } catch (const Died&) {
     }
@@ -122,22 +132,15 @@ class ActorBackground final : public Background {
   }
 
   Actors& actors_;
+  SimulatedActor& actor_;
   SimulatedTransport& lane_;
+  const char* const name_;
   simgrid::s4u::Host* const host_;
   std::deque<Job> jobs_;
   std::uint64_t posted_ = 0, done_ = 0;
   bool started_ = false, running_ = false, stopping_ = false;
   std::exception_ptr error_;
 };
-
-// Opens the rank's lanes; returns the background's.
-SimulatedTransport& open_lanes(SimulatedWorld& world, int rank, Actors& actors) {
-  world.open_lane(rank, actors.body);
-  world.open_lane(rank, actors.background);
-  actors.own_lane = &world.lane(rank, 0);
-  actors.background_lane = &world.lane(rank, 1);
-  return *actors.background_lane;
-}
 
 }  // namespace
 
@@ -146,33 +149,40 @@ struct SimulatedRank::Parts {
   Actors actors;
   VirtualClock clock{actors};
   VirtualLock lock{actors};
-  ActorBackground background;
-  Rank rank;
+  std::optional<ActorBackground> background, scoring;
+  std::optional<Rank> rank;
   bool finished = false;
 
-  Parts(SimulatedWorld& w, int r)
-      : world(w),
-        background(actors, open_lanes(w, r, actors), w.network.host(w.cluster.host_of(r))),
-        rank{w.lane(r, 0), clock, background, lock, w.cluster.seed} {}
+  Parts(SimulatedWorld& w, int r) : world(w) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      world.open_lane(r, actors.of[lane]);
+      actors.lanes[lane] = &world.lane(r, lane);
+    }
+    simgrid::s4u::Host* const host = w.network.host(w.cluster.host_of(r));
+    background.emplace(actors, kBackgroundLane, "background", host);
+    scoring.emplace(actors, kScoringLane, "scoring", host);
+    rank.emplace(Rank{actors.own_lane(), clock, *background, lock, world.cluster.seed, &*scoring});
+  }
 
   void live(const Body& body, const std::function<void(std::exception_ptr)>& failed) {
     try {
       std::exception_ptr error;
       bool killed = false;
       try {
-        body(rank);
+        body(*rank);
       } catch (const RankKilled&) {
         killed = true;
       } catch (const std::exception&) {
         error = std::current_exception();
       }
       if (killed) {
-        world.die(rank.rank());
+        world.die(rank->rank());
         throw Died{};
       }
       if (error) failed(error);
-      background.stop();
-      world.leave(rank.rank());
+      background->stop();
+      scoring->stop();
+      world.leave(rank->rank());
     } catch (const Died&) {
     }
     finished = true;
@@ -186,19 +196,24 @@ SimulatedRank::~SimulatedRank() = default;
 
 void SimulatedRank::start(const Body& body, std::function<void(std::exception_ptr)> failed) {
   Parts& p = *parts_;
-  const int rank = p.rank.rank();
-  p.actors.body.start(fmt::format("rank-{}", rank),
-                      p.world.network.host(p.world.cluster.host_of(rank)),
-                      [&p, &body, failed = std::move(failed)] { p.live(body, failed); });
+  const int rank = p.rank->rank();
+  p.actors.body().start(fmt::format("rank-{}", rank),
+                        p.world.network.host(p.world.cluster.host_of(rank)),
+                        [&p, &body, failed = std::move(failed)] { p.live(body, failed); });
 }
 
 bool SimulatedRank::finished() const { return parts_->finished; }
 
 std::string SimulatedRank::plight() const {
-  const char* what = parts_->actors.body.waits_for();
-  const char* job = parts_->actors.background.waits_for();
-  return fmt::format("rank {} waits for {}{}{}", parts_->rank.rank(), what ? what : "nothing",
-                     job ? ", its background for " : "", job ? job : "");
+  const auto waits_for = [&](int lane) { return parts_->actors.of[lane].waits_for(); };
+  const char* const what = waits_for(kOwnLane);
+  std::string plight =
+      fmt::format("rank {} waits for {}", parts_->rank->rank(), what ? what : "nothing");
+  if (waits_for(kBackgroundLane))
+    plight += fmt::format(", its background for {}", waits_for(kBackgroundLane));
+  if (waits_for(kScoringLane))
+    plight += fmt::format(", its scores for {}", waits_for(kScoringLane));
+  return plight;
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// A rank of the simulated world: one actor for its body, one for its background jobs, virtual time.
+// A rank of the simulated world: an actor for its body and for the jobs of each lane, virtual time.
 #pragma once
 
 #include <functional>
