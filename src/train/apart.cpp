@@ -27,19 +27,23 @@ class Leg {
   // Adds to `rested_s` how long it then waited for the others.
   std::uint64_t go(std::uint64_t first, std::uint64_t end, bool to_the_end, double& rested_s) {
     const bool works = session_.crew().works();
-    if (works)
+    if (works) {
       session_.strategy().go();
-    else
+      snapshots_.go();
+    } else {
       session_.serve(first, end);
+    }
     std::uint64_t taken = first;
     const auto goes_on = [&] {
-      return to_the_end || !(session_.is_over(taken) || session_.is_to_rest());
+      return taken < end && (to_the_end || !(session_.is_over(taken) || session_.is_to_rest()));
     };
-    while (works && taken < end && goes_on()) {
-      session_.take(taken);
-      snapshots_.stepped(++taken);
+    for (bool more = works && goes_on(); more;) {
+      session_.take(taken++);
+      more = goes_on();
+      snapshots_.stepped(taken, more || !session_.is_over(taken));
     }
     if (works && session_.is_over(taken)) session_.strategy().hand_over(session_.replica(), taken);
+    if (works) snapshots_.rest();
     rested_s += session_.rest();
     return taken;
   }
@@ -56,6 +60,7 @@ WorkerOutcome run_apart(Session& session) {
   Leg leg(session, snapshots);
   const bool works = session.crew().works();
   std::uint64_t step = session.start();
+  const bool scored = session.log().has_scored(session.last_step());  // a run that was over before
   bool over = false;
   // Once at least: what the run has come to is asked of servers when all rest.
   do {
@@ -72,10 +77,7 @@ WorkerOutcome run_apart(Session& session) {
     over = stops_at ? end == session.experiment.steps : session.meets_at_the_end(taken, end);
     // Who goes on has waited for the others; who is done with the run has not.
     if (works && !over) session.clock().between_steps(0, rested_s);
-    // Before the scores, which may take long.
-    if (works && over && !session.experiment.hollow()) session.write(snapshots.last_model());
-    if (works) snapshots.score_kept();
-    if (works && over && !session.log().has_scored(session.last_step())) snapshots.score_last();
+    snapshots.meet(over, scored);
     // Half of a run can't be resumed: who is lost has no part in the checkpoint, and where workers
     // have ended apart there is no step that all have taken.
     const bool all_have_taken_it = !over || !session.experiment.has_open_end();
@@ -87,7 +89,6 @@ WorkerOutcome run_apart(Session& session) {
     step = end;
     if (stops_at && !over) throw Stopped("the run was stopped");
   } while (!over);
-  session.together();
   return session.finish();
 }
 

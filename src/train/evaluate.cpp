@@ -60,12 +60,34 @@ void prove_same(const Model& found, const Model& model, std::string_view done) {
         fmt::format("audit: the statistics of batch norm that were {} are not the model's", done));
 }
 
+// From the sums over the test set: right answers, samples and answers by class, and the loss.
+void fill_in(Score& score, const std::vector<double>& sums, std::size_t classes) {
+  const std::span<const double> correct(sums.data(), classes), samples(&sums[classes], classes),
+      answers(&sums[2 * classes], classes);
+  for (std::size_t c = 0; c < classes; ++c)
+    score.by_class.push_back(samples[c] > 0 ? correct[c] / samples[c] : 0);
+  const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
+  if (all > 0) {
+    score.accuracy = std::accumulate(correct.begin(), correct.end(), 0.0) / all;
+    score.loss = sums[3 * classes] / all;
+    score.most_predicted = *std::ranges::max_element(answers) / all;
+  }
+}
+
+std::vector<double> numbers_of(const Tally& tally) {
+  std::vector<double> numbers = tally.correct;
+  numbers.insert(numbers.end(), tally.samples.begin(), tally.samples.end());
+  numbers.insert(numbers.end(), tally.answers.begin(), tally.answers.end());
+  numbers.push_back(tally.loss_sum);
+  return numbers;
+}
+
+}  // namespace
+
 Projection projected(std::span<const float> numbers) {
   const Values values(const_cast<float*>(numbers.data()), numbers.size(), Type::fp32);
   return project(values, {0, numbers.size()}, purpose_of("audit of models"));
 }
-
-}  // namespace
 
 void prove_mean(Transport& workers, std::string_view what, std::span<const float> mine,
                 double weight, std::span<const float> mean) {
@@ -120,25 +142,29 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
   const Tally tally = learner.tally(mine);
   // Not the memory that the model was copied to: what the network has answered with.
   if (experiment.config.audit) prove_same(learner.held_by_network(), model, "scored");
-  std::vector<double> sums = tally.correct;
-  sums.insert(sums.end(), tally.samples.begin(), tally.samples.end());
-  sums.insert(sums.end(), tally.answers.begin(), tally.answers.end());
-  sums.push_back(tally.loss_sum);
+  std::vector<double> sums = numbers_of(tally);
   sums.push_back(apart);
   sums.push_back(takes_part ? 1 : 0);
   sum_over_ranks(workers, sums);
-  const std::span<const double> correct(sums.data(), classes), samples(&sums[classes], classes),
-      answers(&sums[2 * classes], classes);
-  for (std::size_t c = 0; c < classes; ++c)
-    score.by_class.push_back(samples[c] > 0 ? correct[c] / samples[c] : 0);
-  const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
-  if (all > 0) {
-    score.accuracy = std::accumulate(correct.begin(), correct.end(), 0.0) / all;
-    score.loss = sums[3 * classes] / all;
-    score.most_predicted = *std::ranges::max_element(answers) / all;
-  }
+  fill_in(score, sums, classes);
   const double taking_part = sums[3 * classes + 2];
   score.consensus_distance = taking_part > 0 ? sums[3 * classes + 1] / taking_part : 0;
+}
+
+bool evaluate(Examiner& examiner, const Experiment& experiment, const Model& model, Score& score,
+              const std::function<bool()>& goes_on) {
+  constexpr std::size_t kAtATime = 500;  // a batch, so that it stops soon where it has to
+  const std::size_t classes = experiment.data.test->classes();
+  std::vector<double> sums(3 * classes + 1);
+  examiner.take(model);
+  for (const Slice part : pieces({0, experiment.data.test->size()}, kAtATime)) {
+    if (!goes_on()) return false;
+    const std::vector<double> some = numbers_of(examiner.tally(part));
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += some[i];
+  }
+  if (experiment.config.audit) prove_same(examiner.held(), model, "scored");
+  fill_in(score, sums, classes);
+  return true;
 }
 
 std::string save_model(Learner& learner, const Model& model, const std::string& path, bool audit) {

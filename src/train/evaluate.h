@@ -34,6 +34,15 @@ void prove_mean(Transport& workers, std::string_view what, std::span<const float
 void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
               std::span<const float> own, bool takes_part, Score&);
 
+// The same by this rank alone and with the whole test set, but for the consensus distance.
+// `goes_on` is asked from time to time: if it says no, returns false, and the score is not filled
+// in.
+bool evaluate(Examiner&, const Experiment&, const Model&, Score&,
+              const std::function<bool()>& goes_on);
+
+// What the audit of models knows numbers by.
+Projection projected(std::span<const float>);
+
 // Writes that model, unless `path` is empty; it is whole and on disk when this returns. Returns the
 // SHA-256 of its weights, by which two runs can be seen to have ended with the same bits. `audit`:
 // AuditError if the network that was written is not the model, or the file, read back, is not.

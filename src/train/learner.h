@@ -36,6 +36,17 @@ struct Model {
   std::vector<float> statistics;  // of batch norm and its like
 };
 
+// A second network of the run, with weights of its own, that only answers. Made on the rank's
+// thread; from then on it may be another's.
+class Examiner {
+ public:
+  virtual ~Examiner() = default;
+  // InternalError unless the model is of this network.
+  virtual void take(const Model&) = 0;
+  virtual Model held() = 0;  // what it answers with
+  virtual Tally tally(Slice part_of_test_set) = 0;
+};
+
 class Learner {
  public:
   virtual ~Learner() = default;
@@ -100,5 +111,7 @@ struct ComputeTurns {
 std::unique_ptr<Learner> make_torch_learner(const Experiment&, int rank, const OpenMemory&,
                                             const ComputeTurns&);
 std::unique_ptr<Learner> make_hollow_learner(const Experiment&, const OpenMemory&);
+// The experiment outlives it.
+std::unique_ptr<Examiner> make_torch_examiner(const Experiment&, const ComputeTurns&);
 
 }  // namespace lockstep

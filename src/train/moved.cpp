@@ -4,7 +4,7 @@ namespace lockstep {
 
 Ledger Moved::all() const {
   Ledger all = ledger_;
-  if (background_) all += background_->ledger();
+  for (const MeteredBackground* jobs : jobs_) all += jobs->ledger();
   return all;
 }
 

@@ -9,8 +9,8 @@ class Moved {
  public:
   explicit Moved(int ranks) : ledger_(ranks) {}
   Ledger& ledger() { return ledger_; }
-  // What its background jobs move counts too. Outlives this.
-  void add(const MeteredBackground& background) { background_ = &background; }
+  // What its jobs move counts too. Outlives this.
+  void add(const MeteredBackground& jobs) { jobs_.push_back(&jobs); }
 
   // By the strategy, by message or in shared memory, where there are no messages: there what a rank
   // reads from and writes to its peers' memory is what it moved.
@@ -24,7 +24,7 @@ class Moved {
   static Traffic by_strategy(const Ledger&);
 
   Ledger ledger_;
-  const MeteredBackground* background_ = nullptr;
+  std::vector<const MeteredBackground*> jobs_;
   Traffic exchanged_before_, other_before_;
 };
 

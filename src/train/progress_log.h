@@ -28,6 +28,11 @@ class ProgressLog {
   // This rank's part of what a score sums over all ranks: loss since the last score, its samples,
   // bytes sent.
   std::vector<double> totals(std::uint64_t bytes_sent);
+  // What totals() gave out of losses and no score has: it is part of the next.
+  void take_back(double loss_sum, double loss_samples) {
+    loss_sum_ += loss_sum;
+    loss_samples_ += loss_samples;
+  }
   // From the sums over all ranks.
   static Score score_from(const std::vector<double>& totals, std::uint64_t taken, bool ends_epoch,
                           double training_s);

@@ -247,7 +247,7 @@ void RoundManager::score(int epoch, const std::vector<RoundResult>& results) {
              score);
     score.consensus_distance = spread(weights, results);
   }
-  session_.keep(score);
+  session_.keep(score, session_.log().samples(), session_.leads());
 }
 
 void RoundManager::complete(TrainResult& result) {

@@ -22,6 +22,11 @@ std::vector<int> first(int n) {
   return ranks;
 }
 
+Background& scoring_of(const Rank& rank) {
+  if (!rank.scoring) throw InternalError("a rank that trains has no lane for scores");
+  return *rank.scoring;
+}
+
 }  // namespace
 
 Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
@@ -31,7 +36,8 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       moved_(world.size()),
       metered_(world.peers, moved_.ledger()),
       background_(world.background, world.lock, world.size()),
-      rank_{metered_, world.clock, background_, world.lock, world.seed},
+      scoring_(scoring_of(world), world.lock, world.size()),
+      rank_{metered_, world.clock, background_, world.lock, world.seed, &scoring_},
       learner_(open_learner()),
       clock_(world.clock, e.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
       replica_(learner_->replica(), world.clock, clock_),
@@ -49,9 +55,12 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       end_(rank_, e, clock_, apart_),
       last_step_(e.steps),
       plan_(e.plan),
-      shares_(e.plan.samples_by_worker()),
+      pacemaker_([shares = e.plan.samples_by_worker()](const std::vector<int>& workers) {
+        return *std::ranges::max_element(workers, {}, [&](int w) { return shares[w]; });
+      }),
       luck_(rank_.random(purpose_of("compute time"))) {
   moved_.add(background_);
+  moved_.add(scoring_);
   if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
   if (rounds_) meeting_ = group_of(first(rank_.size()));
   learner_->on_slice_ready([this](Slice part) { strategy_->slice_ready(part); });
@@ -171,16 +180,19 @@ void Session::sit_out() {
     rank_.clock.charge(experiment.simulation->compute.step_s);
   } else {
     constexpr double kUnknownStepSeconds = 0.01;  // of one that never had samples
-    const double until = start + (own_step_s_ > 0 ? own_step_s_ : kUnknownStepSeconds);
-    const Request nothing = rank_.peers.bell();  // which nobody rings on this lane
-    try {
-      rank_.peers.wait(nothing, {until});
-    } catch (const TransportError& e) {
-      if (e.kind() != TransportError::Kind::deadline) throw;
-    }
-    rank_.peers.cancel(nothing);
+    doze(own_step_s_ > 0 ? own_step_s_ : kUnknownStepSeconds);
   }
   clock_.waited(rank_.clock.now() - start);
+}
+
+void Session::doze(double seconds) {
+  const Request nothing = rank_.peers.bell();  // which nobody rings on this lane
+  try {
+    rank_.peers.wait(nothing, {rank_.clock.now() + seconds});
+  } catch (const TransportError& e) {
+    if (e.kind() != TransportError::Kind::deadline) throw;
+  }
+  rank_.peers.cancel(nothing);
 }
 
 // What has ended while this rank computed was hidden too: so since the last step, not since this
@@ -197,10 +209,6 @@ double Session::rest() {
   if (crew_.works()) strategy_->prove_at_rest(workers());
   (void)newly_hidden_s();  // what went on at rest was waited for
   return rank_.clock.now() - start;
-}
-
-int Session::pacemaker(const std::vector<int>& workers) const {
-  return *std::ranges::max_element(workers, {}, [&](int w) { return shares_[w]; });
 }
 
 void Session::serve(std::uint64_t first, std::uint64_t end) {
@@ -318,19 +326,25 @@ void Session::score(std::uint64_t taken) {
              strategy_->mass() > 0, score);
   }
   recorder_.evaluated(start, crew_.works() ? rank_.clock.now() : start, taken);
-  keep(score);
+  keep(score, log_.samples(), leads());
   scored_at_ = taken;
   together();
 }
 
-void Session::keep(Score& score) {
-  if (leads()) recorder_.scored(score, log_.samples());
+void Session::keep(Score& score, std::uint64_t samples, bool publishes) {
+  if (publishes) recorder_.scored(score, samples);
   if (!experiment.hollow()) log_.scored(score);
   if (score.ends_epoch) log_.epoch_ended(score.training_s);
-  if (!leads() || experiment.hollow()) return;
+  if (!publishes || experiment.hollow()) return;
   if (options_.folder) recorder_.write([&] { options_.folder->add_metrics(to_json(score)); });
   // Not where the run is now: scores of ranks that go apart come late.
-  if (watcher()) watcher()->score(score, plan_.position(score.steps - 1).epoch);
+  if (options_.watcher) options_.watcher->score(score, plan_.position(score.steps - 1).epoch);
+}
+
+int Session::first_worker() {
+  int first = 0;
+  while (std::ranges::binary_search(lost_, first)) ++first;
+  return first;
 }
 
 std::unique_ptr<Group> Session::group_of(std::vector<int> ranks) {

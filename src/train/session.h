@@ -41,7 +41,10 @@ class Session {
   bool is_over(std::uint64_t step) { return end_.is_over(step); }
   // Of these workers, which are ranks of the job, the one by whose steps a run is scored whose
   // ranks go apart: with the most samples in an epoch, the first of several.
-  int pacemaker(const std::vector<int>& workers) const;
+  int pacemaker(const std::vector<int>& workers) const { return pacemaker_(workers); }
+  using Pacemaker = std::function<int(const std::vector<int>& workers)>;
+  // The same for any thread, also when this is gone.
+  const Pacemaker& pacemaker() const { return pacemaker_; }
   // This many steps were the last: of each worker, or of the pacemaker where they ended apart.
   void end_at(std::uint64_t step) { last_step_ = step; }
   std::uint64_t last_step() const { return last_step_; }  // kOpenEnd: not known yet
@@ -71,8 +74,9 @@ class Session {
   bool has_scored(std::uint64_t taken) const {
     return scored_at_ == taken || log_.has_scored(taken);
   }
-  // Adds a score to the records.
-  void keep(Score&);
+  // Adds a score to the records, and tells of it where `publishes`. `samples`: those of all workers
+  // before it.
+  void keep(Score&, std::uint64_t samples, bool publishes);
   // Collective. All ranks wait for each other, however long that takes, so that nobody waits for
   // late ones when time or the transport's patience counts.
   void together();
@@ -83,8 +87,16 @@ class Session {
   // Collective.
   WorkerOutcome finish();
 
-  // Collective over those that are left: agrees on who they are. From then on present() are they.
+  // Collective over those that are left: waits for all of them, and agrees on who they are. From
+  // then on present() are they.
   void meet_the_living();
+  // The lowest worker that is present.
+  int first_worker();
+  // Passes some time; messages on the rank's own lane arrive meanwhile.
+  void doze(double seconds);
+  std::unique_ptr<Examiner> open_examiner() {
+    return make_torch_examiner(experiment, options_.turns);
+  }
   const std::vector<int>& lost() const { return lost_; }
 
   // The ranks that take part, this one among them; the first of them keeps the records: a manager,
@@ -142,7 +154,7 @@ class Session {
   const WorkerOptions& options_;
   Moved moved_;
   Metered metered_;
-  MeteredBackground background_;
+  MeteredBackground background_, scoring_;
   Rank rank_;
   std::unique_ptr<Window> weights_, gradients_;
   std::unique_ptr<Learner> learner_;
@@ -159,12 +171,12 @@ class Session {
   RunEnd end_;
   std::uint64_t last_step_, scored_at_ = 0;
   Plan plan_;
-  const std::vector<std::size_t> shares_;  // samples of an epoch, by worker
-  std::vector<std::size_t> samples_;       // of the step last asked for, by worker
-  Rng luck_;                               // of simulated compute times
-  std::uint64_t of_tasks_ = 0;             // steps of this rank
-  double own_step_s_ = 0;                  // its last one with samples
-  double hidden_s_ = 0;                    // the strategy's, when it was asked last
+  const Pacemaker pacemaker_;
+  std::vector<std::size_t> samples_;  // of the step last asked for, by worker
+  Rng luck_;                          // of simulated compute times
+  std::uint64_t of_tasks_ = 0;        // steps of this rank
+  double own_step_s_ = 0;             // its last one with samples
+  double hidden_s_ = 0;               // the strategy's, when it was asked last
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed
   Profiler profiler_;

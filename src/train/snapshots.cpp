@@ -1,47 +1,88 @@
 #include "train/snapshots.h"
 
 #include <algorithm>
-
-#include "collectives/all_reduce.h"
-#include "train/gather.h"
+#include <utility>
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kTold{Purpose::evaluation, 0x10b}, kWeights{Purpose::evaluation, 0x10c};
+constexpr Tag kTold{Purpose::evaluation, 0x10b};
+constexpr double kDozeSeconds = 0.02;
 
 }  // namespace
 
-bool Snapshots::sets_pace() const {
+Snapshots::Snapshots(Session& session) : session_(session) {
+  if (!session.crew().works() || session.experiment.hollow()) return;
+  lane_ = std::make_shared<ScoreLane>(session.rank(), session.experiment, session.pacemaker(),
+                                      session.replica().weights().count(),
+                                      session.learner().statistics().size(),
+                                      [&session](Score& score, std::uint64_t samples, bool here) {
+                                        session.keep(score, samples, here);
+                                      });
+}
+
+Snapshots::~Snapshots() {
+  if (!lane_) return;
+  lane_->abandon();
+  ring();
+}
+
+void Snapshots::go() {
+  if (!lane_) return;
+  lane_->go();
+  if (session_.first_worker() == session_.rank().rank()) become_scorer();
+  if (job_ == 0)
+    job_ = session_.rank().scoring->post([lane = lane_](Transport& t) { lane->work(t); });
+  ring();
+}
+
+void Snapshots::become_scorer() {
+  if (!lane_->scores()) lane_->scores_with(session_.open_examiner());
+}
+
+std::vector<int> Snapshots::living() const {
   const std::vector<int> dead = session_.rank().peers.dead_peers();
   std::vector<int> living;
   for (int r = 0; r < session_.crew().workers; ++r)
     if (!std::ranges::binary_search(dead, r)) living.push_back(r);
-  return session_.pacemaker(living) == session_.rank().rank();
+  return living;
 }
 
-int Snapshots::pacemaker() const {
-  const Transport& workers = session_.workers();
-  std::vector<int> ranks;
-  for (int r = 0; r < workers.size(); ++r) ranks.push_back(workers.job_rank(r));
-  return static_cast<int>(std::ranges::find(ranks, session_.pacemaker(ranks)) - ranks.begin());
+bool Snapshots::is_living(int rank) const {
+  const std::vector<int> all = living();
+  return std::ranges::binary_search(all, rank);
 }
 
-void Snapshots::stepped(std::uint64_t taken) {
-  if (session_.experiment.hollow()) return;
-  if (!sets_pace()) return take_told();
+void Snapshots::stepped(std::uint64_t taken, bool more) {
+  if (!lane_) return;
+  if (lane_->failed()) session_.rank().scoring->wait(job_);
+  lane_->take_finished();
+  const std::vector<int> here = living();
+  const int self = session_.rank().rank();
+  if (here.front() == self && !lane_->scores()) {
+    become_scorer();
+    ring();
+  }
+  if (const std::uint64_t wanted = lane_->take_wanted(); wanted > 0 && !lane_->knows(wanted))
+    put(wanted, false);
+  if (session_.pacemaker(here) != self) return take_told();
   // The last of all is scored when everybody is done.
-  if (!session_.score_due(taken) || taken == session_.last_step()) return;
-  const Kept& kept = kept_[taken] = counted(taken, true);
-  tell({taken, kept.elsewhere ? 1u : 0u});
+  if (!session_.score_due(taken) || taken == session_.last_step() || !more) return;
+  // Evaluation may lag behind: then the score waits, and with it this worker, out of training time.
+  const double until = session_.rank().peers.patience().at;
+  for (int by = 0;
+       (by = lane_->held_up_by()) >= 0 && is_living(by) && session_.rank().clock.now() < until;)
+    session_.doze(kDozeSeconds);
+  put(taken, true);
+  tell(taken);
 }
 
-void Snapshots::tell(Told told) {
+void Snapshots::tell(std::uint64_t steps) {
   Transport& peers = session_.rank().peers;
   for (int r = 0; r < session_.crew().workers; ++r) {
     if (r == session_.rank().rank()) continue;
     try {
-      peers.wait(peers.send(r, kTold, bytes_of(told)));
+      peers.wait(peers.send(r, kTold, bytes_of(steps)));
     } catch (const TransportError&) {  // it is gone, and nothing is to be had from it
     }
   }
@@ -50,120 +91,112 @@ void Snapshots::tell(Told told) {
 void Snapshots::take_told() {
   Transport& peers = session_.rank().peers;
   while (const auto told = peers.probe(kAnyRank, kTold)) {
-    Told it{};
-    peers.wait(peers.recv(told->from, kTold, bytes_of(it)));
-    kept_[it.steps] = counted(it.steps, false);
-    kept_[it.steps].elsewhere = it.elsewhere != 0;
+    std::uint64_t steps = 0;
+    peers.wait(peers.recv(told->from, kTold, bytes_of(steps)));
+    if (!lane_->knows(steps)) put(steps, false);
   }
 }
 
-Snapshots::Kept Snapshots::copied(std::uint64_t steps, bool with_model) {
+void Snapshots::put(std::uint64_t steps, bool paces) {
+  lane_->put(copy_of(steps, paces));
+  ring();
+}
+
+std::shared_ptr<const ScoreCopy> Snapshots::copy_of(std::uint64_t steps, bool paces) {
   Strategy& strategy = session_.strategy();
   const std::span<const float> weights = floats(session_.replica().weights());
-  Kept kept;
-  kept.steps = steps;
-  kept.training_s = session_.clock().training_s();
-  kept.own.assign(weights.begin(), weights.end());
-  kept.statistics = session_.learner().statistics();
-  kept.mass = strategy.mass();
-  kept.samples = session_.log().own_samples();
-  strategy.prove_own(Values(kept.own.data(), kept.own.size(), Type::fp32), kept.samples);
-  if (with_model) {
-    kept.model.resize(weights.size());
-    kept.elsewhere = strategy.fetch_model(Values(kept.model.data(), kept.model.size(), Type::fp32));
-    if (!kept.elsewhere) kept.model.clear();
+  auto copy = std::make_shared<ScoreCopy>();
+  copy->paces = paces;
+  copy->weights.assign(weights.begin(), weights.end());
+  copy->statistics = session_.learner().statistics();
+  strategy.prove_own(Values(copy->weights.data(), copy->weights.size(), Type::fp32),
+                     session_.log().own_samples());
+  if (paces) {
+    copy->model.resize(weights.size());
+    if (!strategy.fetch_model(Values(copy->model.data(), copy->model.size(), Type::fp32)))
+      copy->model.clear();
   }
-  return kept;
-}
-
-Snapshots::Kept Snapshots::counted(std::uint64_t steps, bool with_model) {
-  Kept kept = copied(steps, with_model);
   const Traffic moved = session_.moved().exchanged();
   // What servers send is what workers receive of them; they have no steps at which to be asked.
   const bool servers = session_.crew().servers > 0;
   const std::vector<double> totals =
       session_.log().totals(moved.bytes_sent + (servers ? moved.bytes_received : 0));
-  kept.loss_sum = totals[0];
-  kept.loss_samples = totals[1];
-  kept.bytes = totals[2];
-  return kept;
-}
-
-Model Snapshots::mean_of(const Kept& kept, bool central) {
-  const bool has = !central || !kept.model.empty();
-  double mass = !has ? 0 : central ? 1 : kept.mass;
-  std::vector<double> total{mass};
-  sum_over_ranks(session_.workers(), total);
-  if (total[0] == 0) {  // those that had taken part are gone
-    mass = 1;
-    total[0] = session_.workers().size();
+  loss_sum_ += totals[0];
+  loss_samples_ += totals[1];
+  ScoreCopy::About& about = copy->about;
+  about.steps = steps;
+  about.run_samples = session_.log().samples();
+  about.ends_epoch = session_.ends_epoch(steps) ? 1 : 0;
+  about.has_model = copy->model.empty() ? 0 : 1;
+  about.training_s = session_.clock().training_s();
+  about.mass = strategy.mass();
+  about.bytes = totals[2];
+  about.samples = static_cast<double>(session_.log().own_samples());
+  about.loss_sum = loss_sum_;
+  about.loss_samples = loss_samples_;
+  if (session_.experiment.config.audit) {
+    about.weights = projected(copy->weights);
+    about.statistics = projected(copy->statistics);
+    about.model = projected(copy->model);
   }
-  Model model{central && has ? kept.model : kept.own, kept.statistics};
-  // The mean as a sum of shares: a share of one keeps the bits.
-  scale(Values(model.weights.data(), model.weights.size(), Type::fp32), mass / total[0]);
-  auto_all_reduce(session_.workers(), kWeights,
-                  Values(model.weights.data(), model.weights.size(), Type::fp32));
-  const bool audit = session_.experiment.config.audit;
-  if (audit)
-    prove_mean(session_.workers(), "weights", central && has ? kept.model : kept.own, mass,
-               model.weights);
-  if (!model.statistics.empty())
-    model.statistics = mean_over(session_.workers(), model.statistics,
-                                 kept.mass * static_cast<double>(kept.samples), audit);
-  return model;
+  return copy;
 }
 
-void Snapshots::score(const Kept& kept) {
-  std::vector<double> sums{kept.loss_sum, kept.loss_samples, kept.bytes,
-                           kept.model.empty() ? 0.0 : 1.0, kept.elsewhere ? 1.0 : 0.0};
-  sum_over_ranks(session_.workers(), sums);
-  const bool central = sums[3] > 0;
-  // It is gone with the worker that had it, and the mean of the workers is another model.
-  if (!central && sums[4] > 0) return;
-  std::vector<std::vector<double>> times = all_rows(session_.workers(), {kept.training_s});
-  const bool ends = kept.steps == session_.last_step();
-  // The last is over when all are; until then who sets the pace has the time.
-  const double training_s = ends ? (*std::ranges::max_element(times))[0] : times[pacemaker()][0];
-  Score score =
-      ProgressLog::score_from(sums, kept.steps, session_.ends_epoch(kept.steps), training_s);
-  evaluate(session_.workers(), session_.learner(), session_.experiment, mean_of(kept, central),
-           kept.own, kept.mass > 0, score);
-  session_.keep(score);
+void Snapshots::rest() {
+  if (!lane_) return;
+  lane_->rest(copy_of(session_.log().taken(), false));
+  ring();
 }
 
-void Snapshots::score_kept() {
-  if (session_.experiment.hollow()) return;
-  take_told();
-  nlohmann::json steps = nlohmann::json::array();
-  for (const auto& [at, kept] : kept_) steps.push_back(at);
-  const std::string due = text_of(session_.workers(), pacemaker(), steps.dump());
-  // What was kept at the last step, before anybody knew that it was, is scored when all are done.
+void Snapshots::meet(bool over, bool scored) {
+  const int self = session_.rank().rank();
   const std::uint64_t last = session_.last_step();
-  for (const std::uint64_t at : nlohmann::json::parse(due)) {
-    if (at == last) continue;
-    const auto found = kept_.find(at);
-    // Who was not told in time had taken all its steps by then.
-    Kept kept = found != kept_.end() ? std::move(found->second) : counted(at, false);
-    score(kept);
+  if (lane_ && over) {
+    lane_->expect(last);
+    put(last, false);
   }
-  std::erase_if(kept_, [&](const auto& kept) { return kept.first != last; });
+  for (;;) {
+    const int scorer = session_.first_worker();
+    if (lane_ && scorer == self) score_all(over, scored);
+    session_.meet_the_living();
+    if (session_.first_worker() == scorer) break;
+  }
+  if (!lane_) return;
+  lane_->close();
+  ring();
+  if (job_ > 0) session_.rank().scoring->wait(std::exchange(job_, 0));
+  lane_->take_finished();
+  const ScoreLane::Losses in_scores = lane_->take_scored_losses();
+  session_.log().take_back(std::exchange(loss_sum_, 0) - in_scores.sum,
+                           std::exchange(loss_samples_, 0) - in_scores.samples);
 }
 
-void Snapshots::score_last() {
-  if (session_.experiment.hollow()) return;
-  Kept last = counted(session_.last_step(), session_.workers().rank() == 0);
-  if (const auto found = kept_.find(last.steps); found != kept_.end()) {
-    last.loss_sum += found->second.loss_sum;
-    last.loss_samples += found->second.loss_samples;
+void Snapshots::score_all(bool over, bool scored) {
+  become_scorer();
+  lane_->finish();
+  ring();
+  if (job_ > 0) session_.rank().scoring->wait(std::exchange(job_, 0));
+  while (lane_->gathered()) {
+    score_gathered();
+    do_job([](ScoreLane& lane, Transport& t) { lane.work(t); });
   }
-  score(last);
+  const std::uint64_t last = session_.last_step();
+  if (!over || lane_->has_scored(last)) return;
+  put(last, true);
+  do_job([last](ScoreLane& lane, Transport& t) { lane.gather(t, last); });
+  session_.write(*lane_->gathered());  // before the score, which may take long
+  if (!scored) score_gathered();
 }
 
-Model Snapshots::last_model() {
-  Kept kept = copied(session_.last_step(), session_.workers().rank() == 0);
-  std::vector<double> central{kept.model.empty() ? 0.0 : 1.0};
-  sum_over_ranks(session_.workers(), central);
-  return mean_of(kept, central[0] > 0);
+void Snapshots::score_gathered() {
+  do_job([finished = lane_->score_gathered()](ScoreLane& lane, Transport& t) {
+    lane.tell(t, finished);
+  });
+}
+
+void Snapshots::do_job(const std::function<void(ScoreLane&, Transport&)>& what) {
+  Background& jobs = *session_.rank().scoring;
+  jobs.wait(jobs.post([lane = lane_, what](Transport& t) { what(*lane, t); }));
 }
 
 }  // namespace lockstep

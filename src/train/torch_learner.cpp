@@ -30,6 +30,91 @@ torch::Tensor cross_entropy(const torch::Tensor& output, const torch::Tensor& y)
   return torch::nn::functional::cross_entropy(output, y);
 }
 
+Picks test_picks(Slice part, std::uint64_t batch) {
+  Picks picks;
+  const std::size_t begin = part.begin + batch * kTestBatch;
+  for (std::size_t i = begin; i < std::min(begin + kTestBatch, part.end()); ++i)
+    picks.indices.push_back(static_cast<std::uint32_t>(i));
+  return picks;
+}
+
+void add(const Batch& batch, const torch::Tensor& output, Tally& tally) {
+  const auto samples = batch.y.size(0);
+  tally.loss_sum += cross_entropy(output, batch.y).item<double>() * static_cast<double>(samples);
+  const torch::Tensor best = output.argmax(1);
+  const auto* answer = best.data_ptr<std::int64_t>();
+  const auto* truth = batch.y.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < samples; ++i) {
+    tally.samples[truth[i]] += 1;
+    tally.answers[answer[i]] += 1;
+    if (answer[i] == truth[i]) tally.correct[truth[i]] += 1;
+  }
+}
+
+// How `predict` answers that part of the test set.
+Tally tally_of(const Experiment& experiment, Slice part, const Forward& predict) {
+  const Dataset& set = *experiment.data.test;
+  const std::vector<double> none(set.classes());
+  Tally tally{none, none, none};
+  Loader loader(
+      set, [&](std::uint64_t i) { return test_picks(part, i); },
+      (part.count + kTestBatch - 1) / kTestBatch, experiment.readers.get());
+  for (std::uint64_t i = 0; i * kTestBatch < part.count; ++i) {
+    const Batch batch = loader.batch(i);
+    add(batch, predict(batch.x), tally);
+  }
+  return tally;
+}
+
+// Its network is in use, not in training: it draws no random numbers, so that it may compute while
+// the rank's own does, which has LibTorch's one generator to itself.
+class TorchExaminer final : public Examiner {
+ public:
+  TorchExaminer(const Experiment& experiment, const ComputeTurns& turns)
+      : experiment_(experiment), network_(network_for(experiment, turns)) {
+    network_->train(false);
+    parameters_ = network_->parameters();
+    buffers_ = network_->buffers();
+  }
+
+  void take(const Model& model) override {
+    fill(parameters_, model.weights);
+    if (!model.statistics.empty()) fill(buffers_, model.statistics);
+  }
+  Model held() override { return {numbers_of(parameters_), numbers_of(buffers_)}; }
+  Tally tally(Slice part) override {
+    torch::set_num_threads(experiment_.threads(this_machine().cores));
+    const torch::NoGradGuard no_grad;
+    return tally_of(experiment_, part, [&](const auto& x) { return network_->forward(x); });
+  }
+
+ private:
+  static void fill(const std::vector<NamedTensor>& tensors, const std::vector<float>& numbers) {
+    const torch::NoGradGuard no_grad;
+    std::size_t at = 0;
+    for (const NamedTensor& named : tensors) {
+      const auto count = static_cast<std::size_t>(named.tensor.numel());
+      if (at + count > numbers.size()) break;
+      torch::Tensor tensor = named.tensor;
+      tensor.copy_(torch::from_blob(const_cast<float*>(numbers.data() + at), tensor.sizes()));
+      at += count;
+    }
+    if (at != numbers.size()) throw InternalError("a model is scored that is another network's");
+  }
+  static std::vector<float> numbers_of(const std::vector<NamedTensor>& tensors) {
+    std::vector<float> numbers;
+    for (const NamedTensor& named : tensors) {
+      const torch::Tensor flat = named.tensor.detach().contiguous();
+      numbers.insert(numbers.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+    }
+    return numbers;
+  }
+
+  const Experiment& experiment_;
+  const std::unique_ptr<Network> network_;
+  std::vector<NamedTensor> parameters_, buffers_;
+};
+
 Schedule schedule_of(const Experiment& experiment, const Options& optimiser) {
   const TrainConfig& config = experiment.config;
   ScheduleInput input;
@@ -82,14 +167,7 @@ class TorchLearner final : public Learner {
   Halves last() const override { return halves_; }
 
   Tally tally(Slice part) override {
-    const Dataset& set = *experiment_.data.test;
-    const std::vector<double> none(set.classes());
-    Tally tally{none, none, none};
-    Loader loader(
-        set, [&](std::uint64_t i) { return test_picks(part, i); },
-        (part.count + kTestBatch - 1) / kTestBatch, experiment_.readers.get());
-    for (std::uint64_t i = 0; i * kTestBatch < part.count; ++i) add(loader.batch(i), tally);
-    return tally;
+    return tally_of(experiment_, part, [&](const auto& x) { return replica_.predict(x); });
   }
 
   std::vector<float> statistics() override { return replica_.model().statistics(); }
@@ -175,27 +253,6 @@ class TorchLearner final : public Learner {
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(mine.begin);
     return {{first, first + static_cast<std::ptrdiff_t>(mine.count)}, variation(at.epoch)};
   }
-  static Picks test_picks(Slice part, std::uint64_t batch) {
-    Picks picks;
-    const std::size_t begin = part.begin + batch * kTestBatch;
-    for (std::size_t i = begin; i < std::min(begin + kTestBatch, part.end()); ++i)
-      picks.indices.push_back(static_cast<std::uint32_t>(i));
-    return picks;
-  }
-
-  void add(const Batch& batch, Tally& tally) {
-    const torch::Tensor output = replica_.predict(batch.x);
-    const auto samples = batch.y.size(0);
-    tally.loss_sum += cross_entropy(output, batch.y).item<double>() * static_cast<double>(samples);
-    const torch::Tensor best = output.argmax(1);
-    const auto* answer = best.data_ptr<std::int64_t>();
-    const auto* truth = batch.y.data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < samples; ++i) {
-      tally.samples[truth[i]] += 1;
-      tally.answers[answer[i]] += 1;
-      if (answer[i] == truth[i]) tally.correct[truth[i]] += 1;
-    }
-  }
 
   void check(std::uint64_t step, double loss) const {
     const auto bad = replica_.first_bad_gradient();
@@ -218,6 +275,11 @@ class TorchLearner final : public Learner {
 };
 
 }  // namespace
+
+std::unique_ptr<Examiner> make_torch_examiner(const Experiment& experiment,
+                                              const ComputeTurns& turns) {
+  return std::make_unique<TorchExaminer>(experiment, turns);
+}
 
 std::unique_ptr<Network> network_for(const Experiment& experiment, const ComputeTurns& turns) {
   const Dataset& train = *experiment.data.train;

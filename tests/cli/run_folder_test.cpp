@@ -77,6 +77,24 @@ TEST_F(RunFolders, HaveOneOwnerWhileItLives) {
                                HasSubstr("ended without a word")));
 }
 
+// Workers that go apart meet at the end alone; what they were scored till then is on disk.
+TEST_F(RunFolders, KeepTheScoresOfAnAsynchronousRunThatIsKilled) {
+  for (const std::string strategy : {"asp", "gossip"}) {
+    const std::string metrics = at(strategy + "/metrics.jsonl");
+    Running run(
+        endless("-n 2 --evaluate-every 20 --strategy " + strategy + " --out " + at(strategy)),
+        at("err"));
+    ASSERT_TRUE(eventually([&] { return count_of("\n", text_of(metrics)) >= 3; }, 60)) << strategy;
+    run.send(SIGKILL);
+    EXPECT_EQ(run.wait(), 128 + SIGKILL);
+    std::istringstream lines(text_of(metrics));
+    int scores = 0;
+    for (std::string line; std::getline(lines, line); ++scores)
+      EXPECT_GT(Json::parse(line).at("steps"), 0) << line;
+    EXPECT_GE(scores, 3);
+  }
+}
+
 TEST_F(RunFolders, ACopyNeverWritesIntoTheOriginal) {
   ASSERT_EQ(train("-n 2 --checkpoint-every 4 --out " + at("run")).status, 0);
   fs::copy(at("run"), at("copy"), fs::copy_options::recursive);

@@ -1,0 +1,176 @@
+// Scores of a run whose workers go apart, taken on the lane of scores while all of them train.
+//
+// Every worker keeps the copies that it takes of its weights on a shelf. One worker, the scorer,
+// asks the pacemaker for its first copy after the last score and then all others, one after the
+// other, for their copies of the same steps. It folds each into the mean as it arrives, answers the
+// test set with a network of its own, and tells the score to all workers, which then clear their
+// shelves. So the scorer needs memory for a few copies, however many workers there are, and the
+// others for the copies that are not scored yet.
+//
+// Only the scorer has to know that it is one: where it dies, another one asks anew for all that is
+// still on the shelves. A worker that is gone has no part in later scores. One that rests answers
+// with the copy that it took when it came to rest.
+//
+// Used by a rank and its lane of scores at once, and owned by both: a job may outlive the session
+// that posted it by a moment.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "train/evaluate.h"
+#include "train/session.h"
+
+namespace lockstep {
+
+// One worker's part of a score.
+struct ScoreCopy {
+  // Goes ahead of the numbers, as it is.
+  struct About {
+    std::uint64_t steps = 0;        // of the pacemaker; 0: there is no copy
+    std::uint64_t run_samples = 0;  // of all workers so far, as this one counts them
+    std::uint32_t ends_epoch = 0, has_model = 0;
+    double training_s = 0, mass = 0, bytes = 0;
+    double samples = 0;  // of this worker so far: its statistics have not been common since
+    // Of this worker: on the shelf since all last met, in an answer since the last score.
+    double loss_sum = 0, loss_samples = 0;
+    Projection weights = {}, statistics = {}, model = {};  // under the audit
+  };
+  About about;
+  bool paces = false;  // taken by the pacemaker
+  std::vector<float> weights, statistics;
+  std::vector<float> model;  // where it is not the workers' mean
+};
+
+class ScoreLane {
+ public:
+  // What a score is made known by; called by the thread that calls take_finished() or, while the
+  // rank rests, by the lane. `here`: it was scored on this rank.
+  using Keep = std::function<void(Score&, std::uint64_t run_samples, bool here)>;
+  // For copies of so many weights and statistics. The experiment outlives the jobs.
+  ScoreLane(const Rank&, const Experiment&, Session::Pacemaker, std::size_t weights,
+            std::size_t statistics, Keep);
+  ScoreLane(const ScoreLane&) = delete;
+
+  struct Finished {
+    Score score;
+    std::uint64_t run_samples = 0;
+    bool here = true;
+  };
+  // Jobs. The first answers the scorer, or is it, until nobody asks any more (see close()). When
+  // all have met (see finish()) the scorer's brings the next copies together, if there are any, and
+  // ends;
+  void work(Transport& lane);
+  // this one does so with copies of those steps;
+  void gather(Transport& lane, std::uint64_t steps);
+  // and this one tells the other workers of the score.
+  void tell(Transport& lane, const Finished&);
+
+  // All below is for the rank's thread. Ring after what changes something.
+  //
+  // The rank trains, from now on.
+  void go();
+  void put(std::shared_ptr<const ScoreCopy>);
+  // It rests, and later scores take this copy of it.
+  void rest(std::shared_ptr<const ScoreCopy>);
+  // It is the scorer, from now on.
+  void scores_with(std::unique_ptr<Examiner>);
+  bool scores() const { return scores_; }
+  // All have met: from now on the rank's thread scores, which has nothing better to do,
+  void finish() { set(finishing_); }
+  // what was gathered: none, if nothing was. It is gone then.
+  const Model* gathered() const { return gathered_ ? &gathered_->model : nullptr; }
+  Finished score_gathered();
+  // Nobody asks any more.
+  void close() { set(closing_); }
+  // The session goes away, and the job when it is rung.
+  void abandon() { set(abandoned_); }
+
+  // Steps of which the scorer waits for a copy that nobody has asked this worker for; 0: none.
+  std::uint64_t take_wanted() { return wanted_.exchange(0); }
+  // Is a copy of those steps on the shelf, or scored?
+  bool knows(std::uint64_t steps);
+  bool has_scored(std::uint64_t steps);
+  // A score of those steps is to come, whatever was scored before.
+  void expect(std::uint64_t steps);
+  // The scorer, where so many copies of this pacemaker wait for it that the next has to wait, too;
+  // -1: there are fewer.
+  int held_up_by();
+  // Makes known what has been scored since the last call. Costs next to nothing if nothing has.
+  void take_finished();
+  struct Losses {
+    std::uint64_t steps = 0;
+    double sum = 0, samples = 0;
+  };
+  // What of the losses that copies carried since the last call is part of a score.
+  Losses take_scored_losses();
+  // Has a job thrown?
+  bool failed() const { return failed_; }
+
+ private:
+  class Job;
+  class Mean;
+  struct Gathered {
+    Model model;
+    Score score;
+    std::uint64_t run_samples = 0;
+  };
+  // A scorer's question, or what it tells.
+  struct Word {
+    enum Kind : std::uint32_t {
+      next,       // your first copy after those steps as a pacemaker, if one comes
+      exact,      // your copy of those steps
+      evaluates,  // all copies are here
+      done        // and this is the score: `bytes` of text follow
+    };
+    std::uint32_t kind = next, bytes = 0;
+    std::uint64_t steps = 0, run_samples = 0;
+  };
+  struct Answer {
+    ScoreCopy::About about;
+    std::shared_ptr<const ScoreCopy> copy;  // none: there will be none
+  };
+
+  template <class F>
+  void as_job(Transport& lane, F&&);
+  template <class Flag>
+  void set(Flag& flag) {
+    const std::lock_guard hold(lock_);
+    flag = true;
+  }
+  bool is_finishing();
+  std::optional<Finished> score(const Gathered&);
+  // Nothing: not yet.
+  std::optional<Answer> answer_to(const Word&);
+  void add_finished(const Finished&);
+  void make_known();
+
+  Lock& lock_;
+  const int self_;
+  const Experiment& experiment_;
+  const Session::Pacemaker pacemaker_;
+  const int workers_;
+  const std::size_t count_, statistics_;  // numbers of a copy
+  const Keep keep_;
+  std::atomic<std::uint64_t> wanted_ = 0;
+  std::atomic<bool> scores_ = false, failed_ = false, abandoned_ = false, has_finished_ = false;
+  // Under the lock:
+  std::map<std::uint64_t, std::shared_ptr<const ScoreCopy>> shelf_;  // by steps
+  std::shared_ptr<const ScoreCopy> resting_;
+  std::uint64_t done_ = 0;  // steps of the last score
+  int scorer_ = -1;         // the last one that asked
+  bool evaluating_ = false;
+  bool finishing_ = false, closing_ = false;
+  Losses given_, scored_;  // in the last answer, and in scores
+  std::vector<Finished> finished_;
+  // The scorer's:
+  std::set<int> gone_;  // workers
+  std::unique_ptr<Examiner> examiner_;
+  std::optional<Gathered> gathered_;
+};
+
+}  // namespace lockstep
