@@ -42,7 +42,8 @@ inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
 
 // Workers that compute equally long push all at once, and a line that all share serves them all
 // late and lets them out together, to meet again in the next step. So long pushes wait until the
-// server says whose turn it is: then they come one after the other, and the workers spread out.
+// server says whose turn it is: then they come one after the other, and the workers spread out. Not
+// where workers push while answers are on their way (see CentralStream).
 inline bool takes_turns(Slice shard) { return shard.count * sizeof(float) >= 256 * 1024; }
 
 inline Tag central_numbers(Purpose purpose, Values values) {

@@ -119,7 +119,7 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
     if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
     const Values into = client.pushed->values();
     client.brings = true;
-    if (takes_turns(shard_)) queue_.push_back(worker);
+    if (rule_.gives_turns() && takes_turns(shard_)) queue_.push_back(worker);
     client.receive = lane_->recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
     return;
   }

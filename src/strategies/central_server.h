@@ -42,6 +42,8 @@ class CentralRule {
   virtual bool may_read(int /*worker*/, std::uint64_t /*oldest*/) const { return true; }
   // See CentralAnswer.
   virtual std::uint64_t clock() const { return 0; }
+  // Do workers wait for their turn before a long push? See central_messages.h.
+  virtual bool gives_turns() const { return true; }
   // True: the weights of the shard have changed.
   virtual bool rests(Replica&, int /*worker*/) { return false; }
   // Do workers go on from the model that they are given at rest?

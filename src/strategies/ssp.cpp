@@ -107,6 +107,7 @@ class Ssp final : public Central {
   }
 
   bool may_read(int, std::uint64_t oldest) const override { return clock() >= oldest; }
+  bool gives_turns() const override { return false; }
   std::uint64_t clock() const override { return std::ranges::min(clocks_); }
 
   bool rests(Replica&, int worker) override {

@@ -172,6 +172,21 @@ TEST(SspInSimulation, AnswersTravelWhileStepsAreTaken) {
   expect_all_got_the_model(t, outcome);
 }
 
+// Pushes and answers keep a server's line busy in both directions at once: neither waits for the
+// other. Where the line is the bottleneck a step takes as long as all pushes of a step.
+TEST(SspInSimulation, TheServersLineIsFullInBothDirections) {
+  ApartTraining t = apart("ssp:s=3", 4, 1);
+  t.count = 140'000;
+  t.memory = Memory::hollow;
+  t.step_s = {0.05, 0.05, 0.05, 0.05};
+  SimulatedCluster cluster;
+  cluster.ranks = t.ranks();
+  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
+  ApartOutcome outcome(t.ranks());
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  for (int w = 0; w < 4; ++w) EXPECT_LT(outcome[w].trained_s, 1.05 * 20 * 4 * 0.1);
+}
+
 TEST(SspInSimulation, FastWorkersTakeExactlyTheTimeThatTheBoundAllows) {
   std::vector<ApartTraining> trainings;
   for (const int s : {0, 1, 3}) {
