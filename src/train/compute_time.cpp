@@ -16,7 +16,7 @@ nlohmann::ordered_json to_json(const Profile& p) {
 
 Profile read_profile(const std::string& path) {
   try {
-    const auto json = json_in(read_whole(path));
+    const auto json = json_in(read_whole(path, "the profile"));
     Profile p{json.at("model"),     json.at("batch"),      json.at("threads"),
               json.at("forward_s"), json.at("backward_s"), json.at("apply_s")};
     if (!(p.forward_s >= 0 && p.backward_s >= 0 && p.apply_s >= 0 && p.step_s() > 0))

@@ -70,9 +70,11 @@ void flush_folder(const fs::path& folder) {
 }
 
 // Passes on the whole file, piece by piece.
-void read_pieces(const std::string& path, const std::function<void(ConstBytes)>& take) {
+void read_pieces(const std::string& path, const std::function<void(ConstBytes)>& take,
+                 const std::string& what = "") {
+  const std::string name = what.empty() ? path : what + " " + path;
   const OpenedFile file = open_to_read(path);
-  if (file.descriptor < 0) throw UsageError(fmt::format("can't open {}: {}", path, file.why_not));
+  if (file.descriptor < 0) throw UsageError(fmt::format("can't open {}: {}", name, file.why_not));
   std::vector<char> piece(1 << 16);
   ssize_t got = 0;
   do {
@@ -81,7 +83,7 @@ void read_pieces(const std::string& path, const std::function<void(ConstBytes)>&
   } while (got > 0 || (got < 0 && errno == EINTR));
   const int error = errno;
   close(file.descriptor);
-  if (got < 0) throw UsageError(fmt::format("can't read {}: {}", path, std::strerror(error)));
+  if (got < 0) throw UsageError(fmt::format("can't read {}: {}", name, std::strerror(error)));
 }
 
 void check_answer(int answer) {
@@ -156,11 +158,12 @@ void append_text(const std::string& path, const std::string& text) {
   }
 }
 
-std::string read_whole(const std::string& path) {
+std::string read_whole(const std::string& path, const std::string& what) {
   std::string text;
-  read_pieces(path, [&](ConstBytes piece) {
+  const auto add = [&](ConstBytes piece) {
     text.append(reinterpret_cast<const char*>(piece.data), piece.size);
-  });
+  };
+  read_pieces(path, add, what);
   return text;
 }
 

@@ -21,7 +21,8 @@ void reserve_file(const std::string& path, std::uint64_t bytes);
 // Appends and hands it to the kernel, so that a crash of this process loses none. All or nothing.
 void append_text(const std::string& path, const std::string& text);
 void append_line(const std::string& path, const std::string& line);
-std::string read_whole(const std::string& path);  // UsageError
+// UsageError, which calls the file `what`: "the profile", say.
+std::string read_whole(const std::string& path, const std::string& what = "");
 // Hexadecimal SHA-256.
 std::string checksum(ConstBytes);
 // Of what comes piece by piece.
