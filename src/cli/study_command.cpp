@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "bench/lines.h"
+#include "cli/delivery.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/study_child.h"
@@ -107,10 +108,11 @@ int StudyCommand::run() const {
     for (Output* said : {&out, &err}) said->hurry(kSaySeconds);
     throw bench::Interrupted();
   }
-  return summary(study, report, out);
+  summary(study, report, out);
+  return delivered(study.count("failed") > 0 ? 1 : 0, out, err, folder() + "/results.csv");
 }
 
-int StudyCommand::summary(const Study& study, const std::string& report, Output& out) const {
+void StudyCommand::summary(const Study& study, const std::string& report, Output& out) const {
   const std::size_t failed = study.count("failed"), done = study.count("done");
   const std::size_t rest = study.runs.size() - done - failed;
   if (json_) {
@@ -129,7 +131,6 @@ int StudyCommand::summary(const Study& study, const std::string& report, Output&
     if (rest > 0) text += fmt::format(", {} not run: call again to go on", rest);
     out.say(fmt::format("{}\nresults: {}/results.csv\nreport: {}\n", text, folder(), report));
   }
-  return failed > 0 ? 1 : 0;
 }
 
 }  // namespace lockstep

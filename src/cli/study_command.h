@@ -18,7 +18,7 @@ class StudyCommand {
 
  private:
   std::string folder() const;
-  int summary(const study::Study&, const std::string& report, Output& out) const;
+  void summary(const study::Study&, const std::string& report, Output& out) const;
 
   CLI::App* command_;
   std::string file_, out_;

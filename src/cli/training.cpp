@@ -3,9 +3,8 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "bench/lines.h"
+#include "cli/delivery.h"
 #include "cli/fetch.h"
 #include "cli/interrupt.h"
 #include "cli/program_source.h"
@@ -89,19 +88,8 @@ int Training::run(bool json) {
   const Json result = status == 0 ? folder.read()["result"] : failure_;
   if (status == 0) view_.summary(result, folder.path());
   if (json) out_.say(json_text(result) + "\n");
-  return told(status, folder);
-}
-
-// A result that nobody could get is no success, though the run's folder has it.
-int Training::told(int status, const RunFolder& folder) {
   owner_.reset();  // the folder is as it will be, and readers may be slow
-  out_.drain();
-  const int failure = out_.failure();
-  if (failure == 0) return status;
-  err_.say(
-      fmt::format("lockstep: can't write to stdout: {}; what came of the run is in {}/run.json\n",
-                  std::strerror(failure), folder.path()));
-  return status == 0 ? 1 : status;
+  return delivered(status, out_, err_, folder.path() + "/run.json");
 }
 
 void Training::measure_step() {

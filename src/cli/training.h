@@ -31,7 +31,6 @@ class Training {
   // end.
   int launch(const RunFolder&, std::string& verdict);
   int here(const RunFolder&);
-  int told(int status, const RunFolder&);
   int no_result(const RunFolder&, const std::string& verdict);
   // With where to go on from, if there is a checkpoint.
   void write_end(const RunFolder&, const std::string& how, std::string reason);

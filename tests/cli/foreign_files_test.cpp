@@ -344,7 +344,8 @@ INSTANTIATE_TEST_SUITE_P(
                           "--out @/run",
                       std::string("train -n 2 ") + kSmall + "--out @/run",
                       std::string("train --dry-run ") + kSmall + "--out @/run",
-                      "study @/a.toml --json --out @/out", "study @/a.toml --dry-run --out @/out",
+                      "study @/a.toml --json --out @/out", "study @/a.toml --out @/out",
+                      "study @/a.toml --dry-run --out @/out",
                       "bench allreduce --json --transport simulated -b 8 -e 8",
                       "bench allreduce --transport simulated -b 8 -e 8",
                       "data make images --json --classes 1 --per-class 1 --size 8x8 --to @/images"),
@@ -358,8 +359,11 @@ TEST_P(FullStdout, IsAFailure) {
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("lockstep: can't write to stdout"));
   if (arguments.starts_with("train --json")) {
-    EXPECT_THAT(outcome.err, HasSubstr("what came of the run is in " + at("run/run.json")));
+    EXPECT_THAT(outcome.err, HasSubstr("what came of it is in " + at("run/run.json")));
     EXPECT_EQ(read(at("run/run.json"))["status"], "done");
+  }
+  if (arguments.starts_with("study") && arguments.find("--dry-run") == arguments.npos) {
+    EXPECT_THAT(outcome.err, HasSubstr("what came of it is in " + at("out/results.csv")));
   }
 }
 
