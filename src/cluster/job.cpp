@@ -75,8 +75,10 @@ struct Job::Parts {
     const auto members = membership->offer(wiring.memory_fd(), wiring.addresses());
     try {
       auto lanes = wiring.open_lanes(members);
-      while (!wiring.meet_everybody(kMeetSeconds)) membership->look_for_deaths(0);
-      membership->ready();
+      for (auto unmet = wiring.meet_everybody(kMeetSeconds); !unmet.empty();
+           unmet = wiring.meet_everybody(kMeetSeconds))
+        membership->still_meets(unmet);
+      membership->ready([&] { wiring.meet_everybody(0); });
       wiring.close_doors();
       return lanes;
     } catch (const InternalError&) {

@@ -45,26 +45,37 @@ std::vector<protocol::Member> Membership::offer(int memory_fd,
   return await(2, "say how they are reached");
 }
 
-void Membership::ready() {
+void Membership::ready(const std::function<void()>& meanwhile) {
   control_.ready();
-  await(3, "be ready");
+  await(3, "be ready", meanwhile);
 }
 
-std::vector<protocol::Member> Membership::await(int round, const char* deed) {
+std::vector<protocol::Member> Membership::await(int round, const char* deed,
+                                                const std::function<void()>& meanwhile) {
   std::vector<protocol::Member> members;
   while (static_cast<int>(members.size()) < size_) {
     auto roster = control_.roster(round, static_cast<int>(members.size()));
     throw_if_dead(roster);
     for (auto& member : roster.members) members.push_back(std::move(member));
     if (roster.missing.empty()) continue;
-    if (time_.left() <= 0)
-      throw TransportError(
-          TransportError::Kind::deadline, roster.missing[0],
-          fmt::format("rank {} waited for all {} ranks to {}, but still missing are: rank {}",
-                      rank_, size_, deed, fmt::join(roster.missing, ", rank ")));
+    throw_if_late(roster.missing, deed);
+    if (meanwhile) meanwhile();
     std::this_thread::sleep_for(kRosterPause);
   }
   return members;
+}
+
+void Membership::throw_if_late(const std::vector<int>& missing, const char* deed) {
+  if (time_.left() <= 0)
+    throw TransportError(
+        TransportError::Kind::deadline, missing[0],
+        fmt::format("rank {} waited for all {} ranks to {}, but still missing are: rank {}", rank_,
+                    size_, deed, fmt::join(missing, ", rank ")));
+}
+
+void Membership::still_meets(const std::vector<int>& unmet) {
+  look_for_deaths(0);
+  throw_if_late(unmet, "connect with it");
 }
 
 void Membership::look_for_deaths(double seconds) {

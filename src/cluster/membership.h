@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -25,12 +26,16 @@ class Membership {
   // coordinator refused. All members by rank: who is where, then how they are reached.
   std::vector<protocol::Member> join(const protocol::Member& me);
   std::vector<protocol::Member> offer(int memory_fd, const std::vector<std::string>& addresses);
-  // This rank can reach all others. After it nobody needs what the others offered.
-  void ready();
+  // This rank can reach all others. After it nobody needs what the others offered. `meanwhile` is
+  // called again and again until all are ready: others may still need this rank's answer.
+  void ready(const std::function<void()>& meanwhile = {});
 
-  // Before ready(): TransportError if a death becomes known within so long, also if it is known
-  // already. For one that could not reach a peer yet.
+  // Before ready(), for one that could not reach a peer yet: TransportError if a death becomes
+  // known within so long, also if it is known already.
   void look_for_deaths(double seconds);
+  // Before ready(), for one that `unmet` have not answered yet: TransportError if a death is known,
+  // or at the deadline.
+  void still_meets(const std::vector<int>& unmet);
 
   std::string local_address() const { return control_.local_address(); }
 
@@ -45,7 +50,9 @@ class Membership {
   void leave(int status, int blamed, const std::string& why);
 
  private:
-  std::vector<protocol::Member> await(int round, const char* deed);
+  std::vector<protocol::Member> await(int round, const char* deed,
+                                      const std::function<void()>& meanwhile = {});
+  void throw_if_late(const std::vector<int>& missing, const char* deed);
   void beat(Deaths& deaths);
   void stop();
 

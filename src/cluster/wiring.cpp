@@ -82,8 +82,13 @@ std::vector<std::unique_ptr<Transport>> Wiring::open_lanes(
   return lanes;
 }
 
-bool Wiring::meet_everybody(double seconds) {
-  return std::ranges::all_of(far_lanes_, [&](auto* lane) { return lane->meet_everybody(seconds); });
+std::vector<int> Wiring::meet_everybody(double seconds) {
+  std::set<int> unmet;
+  for (auto* lane : far_lanes_) {
+    const auto ranks = lane->meet_everybody(seconds / kLanes);
+    unmet.insert(ranks.begin(), ranks.end());
+  }
+  return {unmet.begin(), unmet.end()};
 }
 
 void Wiring::close_doors() {

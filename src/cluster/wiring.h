@@ -32,9 +32,11 @@ class Wiring {
 
   // With what all ranks offered. Once.
   std::vector<std::unique_ptr<Transport>> open_lanes(const std::vector<protocol::Member>& members);
-  // While the lanes live: connects this rank with all that UCX reaches. True: it is; false: not
-  // within so many seconds, so call again. TransportError names a rank that can't be reached.
-  bool meet_everybody(double seconds);
+  // While the lanes live: connects this rank with all that UCX reaches, in so many seconds at most.
+  // Returns those that have not answered yet on all lanes: call again until all ranks have met
+  // everybody, since answers to others leave inside this call. TransportError names a rank that
+  // can't be reached.
+  std::vector<int> meet_everybody(double seconds);
   // When all ranks have met everybody: nobody can connect to this rank any more, not even from the
   // job's own hosts. UCX would read whatever came, and keep a descriptor for it.
   void close_doors();

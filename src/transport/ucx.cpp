@@ -211,15 +211,16 @@ void UcxTransport::throw_if_hopeless(Operation& o) {
   throw *error;
 }
 
-bool UcxTransport::meet_everybody(double seconds) {
+std::vector<int> UcxTransport::meet_everybody(double seconds) {
   peers_.meet_everybody();
-  for (Countdown time(seconds); !peers_.met_everybody();)
-    if (!peers_.progress()) {
-      if (time.left() <= 0) return false;
-      peers_.sleep(time.nap());
-    }
-  peers_.stay_idle();
-  return true;
+  for (Countdown time(seconds);;) {
+    // Also when all have greeted us: our own greetings may still wait for their connections.
+    const bool moved = peers_.progress();
+    std::vector<int> unmet = peers_.unmet();
+    if (unmet.empty() && !moved) peers_.stay_idle();
+    if ((unmet.empty() && !moved) || time.left() <= 0) return unmet;
+    if (!moved) peers_.sleep(time.nap());
+  }
 }
 
 std::size_t UcxTransport::wait_any(std::span<const Request> requests, Deadline deadline,

@@ -66,9 +66,10 @@ class UcxTransport final : public Transport {
   // Sleeps until something may have come, at most so long: for one who waits for other things too.
   void doze(double seconds) { peers_.sleep(seconds); }
 
-  // Connects with all ranks that are reached from here. True: all are connected; false: not within
-  // so many seconds, so call again. TransportError names one that could not be reached.
-  bool meet_everybody(double seconds);
+  // Connects with all ranks that are reached from here, in so many seconds at most. Returns those
+  // that have not answered yet: call again until nobody, on any rank, waits for an answer, since
+  // ours leave inside this call. TransportError names one that could not be reached.
+  std::vector<int> meet_everybody(double seconds);
   // From now on nobody can connect any more. REQUIRES: all ranks have met everybody.
   void close_door() { worker_->admit_only({}); }
 

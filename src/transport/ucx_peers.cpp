@@ -91,17 +91,17 @@ void UcxPeers::meet_everybody() {
     if (p.reachable) endpoint(rank_of(p));
 }
 
-bool UcxPeers::met_everybody() const {
-  bool all = true;
+std::vector<int> UcxPeers::unmet() const {
+  std::vector<int> ranks;
   for (const Peer& p : peers_) {
     if (!p.reachable || p.greeted) continue;
     if (p.broken)
       throw TransportError(
           TransportError::Kind::dead, rank_of(p),
           fmt::format("rank {} could not be reached by rank {}", rank_of(p), rank_));
-    all = false;
+    ranks.push_back(rank_of(p));
   }
-  return all;
+  return ranks;
 }
 
 bool UcxPeers::progress() {

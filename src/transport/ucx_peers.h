@@ -45,9 +45,9 @@ class UcxPeers {
   ucp_ep_h endpoint(int peer);
   // Makes all endpoints: who waits for anybody must know when nobody is left.
   void meet_everybody();
-  // Has everybody that is reached from here greeted us? Its endpoint and ours are connected then.
-  // TransportError: a connection broke before.
-  bool met_everybody() const;
+  // Who, of those that are reached from here, has not greeted us yet? The endpoints of all others
+  // and ours are connected. TransportError: a connection broke before.
+  std::vector<int> unmet() const;
   // What was so far made no lane a used one: an idle lane has nobody to tell when it leaves.
   void stay_idle() { used_ = false; }
 

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 #include "cluster/coordinator.h"
+#include "cluster/host.h"
 #include "cluster/job_key.h"
+#include "cluster/membership.h"
 #include "cluster/program.h"
 #include "cluster/wiring.h"
 #include "core/error.h"
@@ -102,6 +105,57 @@ TEST(Job, NamesTheRanksThatDidNotCome) {
   options.join_seconds = 0.2;
   EXPECT_THAT([&] { Job(start, options); },
               ThrowsMessage<TransportError>(HasSubstr("still missing are: rank 0, rank 2")));
+}
+
+// It lives and has told how it is reached, but turns to nobody.
+class SilentRank {
+ public:
+  SilentRank(const Start& start) {
+    thread_ = std::jthread([start](const std::stop_token& stop) {
+      Membership membership(start, 60);
+      protocol::Member me;
+      me.rank = start.rank;
+      me.host = host_identity();
+      Deaths deaths(start.size);
+      const Wiring wiring(start, membership.join(me), membership.local_address(), 1, deaths);
+      membership.offer(-1, wiring.addresses());
+      while (!stop.stop_requested()) membership.look_for_deaths(0.05);
+      membership.leave(Members::kWell, -1, "");
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+TEST(Job, NamesARankThatTurnsToNobody) {
+  const std::string key = random_key();
+  const Coordinator coordinator({{"127.0.0.1", 0}, 3, key});
+  Start start;
+  start.size = 3;
+  start.key = key;
+  start.address = coordinator.address().text();
+  start.transport = "ucx";
+  const auto as = [&](int rank) {
+    Start its = start;
+    its.rank = rank;
+    return its;
+  };
+  JobOptions options;
+  options.join_seconds = 3;
+  const auto expect_blame = [&](int rank) {
+    try {
+      const Job job(as(rank), options);
+      ADD_FAILURE() << "rank " << rank << " has started";
+    } catch (const TransportError& error) {
+      EXPECT_EQ(error.kind(), TransportError::Kind::deadline) << error.what();
+      EXPECT_EQ(error.peer(), 2) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr("to connect with it, but still missing are: rank 2"));
+    }
+  };
+  const SilentRank silent(as(2));
+  const std::jthread first([&] { expect_blame(0); });
+  expect_blame(1);
 }
 
 TEST(Wiring, NumbersHostsInOrderOfFirstRank) {
