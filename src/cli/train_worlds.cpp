@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/core_binding.h"
+#include "cli/interrupt.h"
 #include "cli/train_view.h"
 #include "cluster/child.h"
 #include "cluster/job.h"
@@ -187,6 +188,8 @@ LaunchedEnd train_launched(const TrainConfig& config, const HostFlags& hosts, in
     if (!hear(line, watcher)) err.pass_on(fmt::format("[{}] {}\n", rank, line));
   };
   Launch launch(options);
+  // From here on the launch takes signals itself; nobody has acted on one that came before.
+  if (const int signal = Interrupt::last_signal()) launch.stop(signal);
   const int status = launch.wait();
   if (launch.told_to_stop() == 0 && launch.all_exited_with(kStoppedStatus))
     return {status, SIGTERM, fmt::format("a worker was told to stop by {}", signal_text(SIGTERM))};

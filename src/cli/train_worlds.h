@@ -21,8 +21,6 @@ WorkerOutcome train_as_rank(
     const Start&, const Experiment&, WorkerOptions,
     const std::function<void(const WorkerOutcome&, const RunFolder&)>& keep);
 
-// Starts the ranks as processes, with the configuration in the run's folder, which `make_folder`
-// makes when nothing can be refused any more, and passes on what they say.
 // A worker process that stopped with all others, after a checkpoint, exits with this.
 inline constexpr int kStoppedStatus = 128 + SIGTERM;
 struct LaunchedEnd {
@@ -30,6 +28,9 @@ struct LaunchedEnd {
   int told_to_stop = 0;  // the signal, or 0
   std::string verdict;   // what went wrong
 };
+// Starts the ranks as processes, with the configuration in the run's folder, which `make_folder`
+// makes when nothing can be refused any more, and passes on what they say. A signal that an
+// Interrupt caught before the launch could stops it too.
 LaunchedEnd train_launched(const TrainConfig&, const HostFlags&, int threads, Output& out,
                            Output& err, Watcher&, const std::function<void()>& make_folder);
 

@@ -356,6 +356,17 @@ class Signals : public RunFolders {
   }
 };
 
+#ifdef EARLY_SIGNAL
+// After the program has its handler, and before its launcher takes signals itself.
+TEST_F(Signals, CtrlCJustBeforeWorkersStartStopsARun) {
+  Running run(std::string("train ") + kSmall + "--epochs 3 -n 2 --out " + at("run"), at("err"),
+              false, {"env", "LD_PRELOAD=" EARLY_SIGNAL});
+  run.read_rest();
+  EXPECT_EQ(run.wait(), 130) << run.errors();
+  EXPECT_EQ(read(at("run/run.json"))["status"], "stopped");
+}
+#endif
+
 TEST_F(Signals, CtrlZStopsARunUntilItMayGoOn) {
   Running run(endless("-n 2 --out " + at("run")), at("err"));
   await_training(at("run"));
