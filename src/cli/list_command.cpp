@@ -48,10 +48,8 @@ std::vector<Json> entries_of(const std::string& what) {
     for (const auto& row : strategies()) all.push_back(strategy_entry(row));
   if (what == "collectives")
     for (const auto& row : all_reduces()) all.push_back(entry(row.name, row.description));
-  if (what == "models") {
+  if (what == "models")
     for (const auto& row : models()) all.push_back(entry(row.name, row.description, row.defaults));
-    all.push_back(entry("FILE.pt", "any TorchScript file"));
-  }
   if (what == "datasets")
     for (const auto& row : datasets()) all.push_back(entry(row.name, row.description, row.keys));
   if (what == "splits")
@@ -87,6 +85,19 @@ void print(const Json& json) {
 
 }  // namespace
 
+std::span<const std::string_view> lists() {
+  static constexpr std::string_view kLists[] = {"strategies", "collectives", "models",
+                                                "datasets",   "splits",      "optimizers",
+                                                "schedules",  "clusters"};
+  return kLists;
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (const Json& json : entries_of(list)) names.push_back(json["name"]);
+  return names;
+}
+
 ListCommand::ListCommand(CLI::App& application)
     : command_(application.add_subcommand("list", "Names that flags take, with parameters")) {
   command_
@@ -99,10 +110,10 @@ ListCommand::ListCommand(CLI::App& application)
 }
 
 int ListCommand::run() const {
-  constexpr std::string_view kLists[] = {"strategies", "collectives", "models",    "datasets",
-                                         "splits",     "optimizers",  "schedules", "clusters"};
-  if (std::ranges::find(kLists, what_) == std::end(kLists)) throw_unknown("list", what_, kLists);
-  for (const Json& json : entries_of(what_)) {
+  if (std::ranges::find(lists(), what_) == lists().end()) throw_unknown("list", what_, lists());
+  std::vector<Json> all = entries_of(what_);
+  if (what_ == "models") all.push_back(entry("FILE.pt", "any TorchScript file"));
+  for (const Json& json : all) {
     if (json_)
       fmt::print("{}\n", json.dump());
     else

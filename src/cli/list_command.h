@@ -2,8 +2,17 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace lockstep {
+
+// What can be listed: "strategies", "models", …
+std::span<const std::string_view> lists();
+// The names in one of those. None if there is no such list.
+std::vector<std::string> names_in(const std::string& list);
 
 class ListCommand {
  public:

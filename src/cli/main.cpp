@@ -13,6 +13,7 @@
 #include "bench/lines.h"
 #include "bench/piped_engine.h"
 #include "cli/bench_command.h"
+#include "cli/completion_command.h"
 #include "cli/data_command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
@@ -20,6 +21,7 @@
 #include "cli/report_command.h"
 #include "cli/study_command.h"
 #include "cli/train_command.h"
+#include "cli/version.h"
 #include "cli/worker_command.h"
 #include "cluster/output.h"
 #include "replica/torch_error.h"
@@ -37,10 +39,13 @@ void look_at_hangups(int, char**, char**) {
 [[gnu::section(".preinit_array"), gnu::used]] void (*before_libraries)(int, char**,
                                                                        char**) = look_at_hangups;
 
+constexpr const char* kWhatToDo =
+    "what to do? train, study, report, bench, list or data: see --help";
+
 int run(std::vector<std::string> arguments) {
   CLI::App application("Lockstep trains deep networks on many workers and measures how.",
                        "lockstep");
-  application.require_subcommand(1);
+  application.require_subcommand(0, 1);
   application.footer(
       "\nExamples:\n  lockstep train\n  lockstep bench allreduce -n 2 -b 4K -e 100M\n  lockstep "
       "list strategies\n  lockstep study studies/averaging.toml --quick");
@@ -52,16 +57,24 @@ int run(std::vector<std::string> arguments) {
   const ReportCommand report(application);
   const WorkerCommand bench_worker(application);
   const TrainWorkerCommand train_worker(application);
+  const CompletionCommand completion(application);
+  bool version = false, json = false;
+  CLI::Option* asks =
+      application.add_flag("--version", version, "Print version, commit and libraries, and exit");
+  application.add_flag("--json", json, "With --version: as JSON")->needs(asks);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
     application.parse(arguments);
   } catch (const CLI::Success& help) {
     return application.exit(help);
   } catch (const CLI::RequiredError&) {
-    throw UsageError("what to do? train, study, report, bench, list or data: see --help");
+    throw UsageError(kWhatToDo);
   } catch (const CLI::ParseError& e) {
     throw UsageError(e.what());
   }
+  if (version) return print_version(json), 0;
+  if (application.get_subcommands().empty()) throw UsageError(kWhatToDo);
+  if (completion.chosen()) return completion.run();
   if (train.chosen()) return train.run();
   if (study.chosen()) return study.run();
   if (report.chosen()) return report.run();

@@ -10,6 +10,18 @@ add_custom_target(
   BYPRODUCTS ${commit_header}
   VERBATIM)
 add_dependencies(lockstep lockstep_commit)
+# What `lockstep --version` names.
+set(libraries "")
+foreach(library IN ITEMS "LibTorch ${Torch_VERSION}" "UCX ${UCX_VERSION}" "SimGrid ${SIMGRID_VERSION}"
+                         "Thrift ${THRIFT_thrift_VERSION}" "OpenSSL ${OPENSSL_VERSION}"
+                         "libjpeg ${JPEG_VERSION}" "libpng ${PNG_VERSION_STRING}" "fmt ${fmt_VERSION}"
+                         "nlohmann_json ${nlohmann_json_VERSION}" "CLI11 ${CLI11_VERSION}"
+                         "tomlplusplus ${tomlplusplus_VERSION}")
+  string(REPLACE " " "\", \"" pair ${library})
+  string(APPEND libraries "    {\"${pair}\"},\n")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/lockstep_libraries.h
+     CONTENT "constexpr const char* kLibraries[][2] = {\n@libraries@};\n" @ONLY)
 target_include_directories(lockstep PRIVATE ${CMAKE_BINARY_DIR}/generated)
 lockstep_with_torch(lockstep)
 lockstep_torch_only(lockstep "training|train_worlds|list_command|study_subject")

@@ -338,8 +338,8 @@ class FullStdout : public SmallTraining, public ::testing::WithParamInterface<st
 };
 INSTANTIATE_TEST_SUITE_P(
     Commands, FullStdout,
-    ::testing::Values("list strategies", "list strategies --json", "--help",
-                      std::string("train --json -n 2 ") + kSmall + "--out @/run",
+    ::testing::Values("list strategies", "list strategies --json", "--help", "--version",
+                      "completion bash", std::string("train --json -n 2 ") + kSmall + "--out @/run",
                       std::string("train --json -n 1 --transport loopback ") + kSmall +
                           "--out @/run",
                       std::string("train -n 2 ") + kSmall + "--out @/run",

@@ -1,0 +1,25 @@
+#include "cli/version.h"
+
+#include <fmt/format.h>
+#include <lockstep_libraries.h>
+
+#include "cli/program_source.h"
+#include "train/json_text.h"
+
+namespace lockstep {
+
+void print_version(bool json) {
+  if (!json) {
+    fmt::print("lockstep {} (commit {})\n", LOCKSTEP_VERSION, program_commit());
+    for (const auto& [name, version] : kLibraries) fmt::print("{} {}\n", name, version);
+    return;
+  }
+  nlohmann::ordered_json libraries;
+  for (const auto& [name, version] : kLibraries) libraries[name] = version;
+  fmt::print("{}\n", json_text({{"schema_version", 1},
+                                {"lockstep", LOCKSTEP_VERSION},
+                                {"commit", program_commit()},
+                                {"libraries", libraries}}));
+}
+
+}  // namespace lockstep
