@@ -225,41 +225,54 @@ TEST_F(RunFolders, AFileNameOfAnyBytesDoesNotFailARun) {
 }
 
 // Told to stop in each world, it takes the same number of steps on all ranks and writes them down.
-class StoppedRuns : public RunFolders, public ::testing::WithParamInterface<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, StoppedRuns,
-                         ::testing::Values("-n 3", "-n 3 --transport loopback",
-                                           "-n 3 --cluster sim:step=10ms", "-n 2 --strategy bsp",
-                                           "-n 2 --strategy local-sgd:period=8",
-                                           "-n 3 --strategy asp", "-n 3 --strategy gossip",
-                                           "-n 3 --strategy ssp:staleness=1 --cluster "
-                                           "sim:step=10ms,slow=rank1:3.0",
-                                           "-n 3 --strategy ad-psgd"),
+// How a signal arrives differs between processes, threads and simulation, and not between
+// strategies.
+struct StoppedWorld {
+  std::string flags;
+  int signal;
+  friend void PrintTo(const StoppedWorld& w, std::ostream* out) {
+    *out << w.flags << ", signal " << w.signal;
+  }
+};
+std::vector<StoppedWorld> stopped_worlds() {
+  std::vector<StoppedWorld> all;
+  for (const char* flags : {"-n 3", "-n 3 --transport loopback", "-n 3 --cluster sim:step=10ms"})
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) all.push_back({flags, signal});
+  for (const char* flags :
+       {"-n 2 --strategy bsp", "-n 2 --strategy local-sgd:period=8", "-n 3 --strategy asp",
+        "-n 3 --strategy gossip",
+        "-n 3 --strategy ssp:staleness=1 --cluster sim:step=10ms,slow=rank1:3.0",
+        "-n 3 --strategy ad-psgd"})
+    all.push_back({flags, SIGINT});
+  return all;
+}
+class StoppedRuns : public RunFolders, public ::testing::WithParamInterface<StoppedWorld> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, StoppedRuns, ::testing::ValuesIn(stopped_worlds()),
                          [](const auto& info) { return "World" + std::to_string(info.index); });
 
 TEST_P(StoppedRuns, LeaveACheckpoint) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const std::string out = at("run" + std::to_string(signal));
-    Running run(endless(GetParam() + " --checkpoint-every 1000000000 --out " + out), at("err"));
-    const auto trains = [&] {
-      const std::string samples = text_of(out + "/worker-0.jsonl");
-      return std::ranges::count(samples, '\n') > 3;
-    };
-    ASSERT_TRUE(eventually(trains, 60)) << run.errors();
-    run.send(signal);
-    run.read_rest();
-    EXPECT_EQ(run.wait(), 128 + signal) << run.errors();
-    const Json stopped = read(out + "/run.json");
-    EXPECT_EQ(stopped["status"], "stopped");
-    EXPECT_THAT(stopped["reason"].get<std::string>(), HasSubstr("told to stop by SIG"));
-    ASSERT_TRUE(fs::exists(out + "/checkpoints")) << run.errors();
-    const std::string newest = fs::directory_iterator(out + "/checkpoints")->path();
-    const int steps = read(newest + "/manifest.json")["about"]["step"];
-    EXPECT_GE(steps, 1);
-    const Outcome resumed =
-        lockstep("train --json --resume " + out + " --steps " + std::to_string(steps + 3));
-    ASSERT_EQ(resumed.status, 0) << resumed.err;
-    EXPECT_EQ(resumed.json().at(0)["steps"], steps + 3);
-  }
+  const auto& [flags, signal] = GetParam();
+  const std::string out = at("run");
+  Running run(endless(flags + " --checkpoint-every 1000000000 --out " + out), at("err"));
+  const auto trains = [&] {
+    const std::string samples = text_of(out + "/worker-0.jsonl");
+    return std::ranges::count(samples, '\n') > 3;
+  };
+  ASSERT_TRUE(eventually(trains, 60)) << run.errors();
+  run.send(signal);
+  run.read_rest();
+  EXPECT_EQ(run.wait(), 128 + signal) << run.errors();
+  const Json stopped = read(out + "/run.json");
+  EXPECT_EQ(stopped["status"], "stopped");
+  EXPECT_THAT(stopped["reason"].get<std::string>(), HasSubstr("told to stop by SIG"));
+  ASSERT_TRUE(fs::exists(out + "/checkpoints")) << run.errors();
+  const std::string newest = fs::directory_iterator(out + "/checkpoints")->path();
+  const int steps = read(newest + "/manifest.json")["about"]["step"];
+  EXPECT_GE(steps, 1);
+  const Outcome resumed =
+      lockstep("train --json --resume " + out + " --steps " + std::to_string(steps + 3));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(resumed.json().at(0)["steps"], steps + 3);
 }
 
 // As processes, and in the process that also prints.
