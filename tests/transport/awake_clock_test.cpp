@@ -27,10 +27,14 @@ TEST(Countdown, EndsWhenItsTimeIsOver) {
   EXPECT_EQ(Countdown(1e9).nap(), AwakeClock::kLookSeconds);
 }
 
-// All ranks of a job are stopped together, as by Ctrl-Z, for longer than they wait for each other.
+// All ranks of a job are stopped together, as by Ctrl-Z, until they have waited for each other for
+// too long.
 class StoppedJob : public ::testing::TestWithParam<testing::World> {
  protected:
-  static constexpr double kPatience = 2.5;
+  static constexpr double kSettle = 1;    // for rank 0 to go from its moment to its sleep
+  static constexpr double kGlance = 0.1;  // to look at the clock before there is anything to see
+  // Of a stop kMostSeconds count; what is left, most of a second, is for a busy machine.
+  static constexpr double kPatience = kSettle + AwakeClock::kMostSeconds + 1;
 
   // In a process of its own, which is stopped when rank 0 has come to its `moment`; rank 1 stays in
   // its own until long after. The process's wait status.
@@ -41,11 +45,11 @@ class StoppedJob : public ::testing::TestWithParam<testing::World> {
     if (pid == 0) _exit(run(waits[1], told[0], act));
     char byte = 0;
     EXPECT_EQ(read(waits[0], &byte, 1), 1);
-    pass(1);  // from its moment to its sleep
+    pass(kSettle);
     kill(pid, SIGSTOP);
-    pass(kPatience + 2);
+    pass(kPatience - kSettle + kGlance);  // so that by the wall's clock it is too late
     kill(pid, SIGCONT);
-    pass(0.3);  // rank 0 looks at the clock before there is anything else to see
+    pass(kGlance);
     EXPECT_EQ(write(told[1], "x", 1), 1);
     int status = 0;
     waitpid(pid, &status, 0);
