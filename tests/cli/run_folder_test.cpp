@@ -239,7 +239,7 @@ std::vector<StoppedWorld> stopped_worlds() {
   for (const char* flags : {"-n 3", "-n 3 --transport loopback", "-n 3 --cluster sim:step=10ms"})
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) all.push_back({flags, signal});
   for (const char* flags :
-       {"-n 2 --strategy bsp", "-n 2 --strategy local-sgd:period=8", "-n 3 --strategy asp",
+       {"-n 2 --strategy bsp", "-n 2 --strategy local-sgd:period=8", "-n 2 --strategy asp",
         "-n 3 --strategy gossip",
         "-n 3 --strategy ssp:staleness=1 --cluster sim:step=10ms,slow=rank1:3.0",
         "-n 3 --strategy ad-psgd"})
