@@ -13,8 +13,6 @@ struct Joining {
   const std::byte* own = nullptr;  // element 0 of the values that the others join
   std::byte* beside = nullptr;     // element 0 of what is kept meanwhile, in fp32
   int ranks = 0;                   // what a mean is divided by
-  unsigned operand = 0;            // which joins, from 1
-  std::size_t stride = 0;          // from one slot to the next, in elements
 };
 
 // fp16 and bf16: the sum is kept beside in fp32 until the last operand joins.
@@ -23,7 +21,7 @@ struct Beside {
   Combine::Function sum, mean;    // the last: write the values
 };
 
-// Joins several buffers element by element, in their order and as the kernels above would, and
+// Joins several buffers element by element, in their order and as the kernels below would, and
 // writes the result into all of them: each cache line is fetched once.
 using Everywhere = void (*)(std::byte* const* buffers, std::size_t bytes);
 inline constexpr int kMostFused = 4;  // buffers
@@ -33,11 +31,11 @@ struct Kernels {
   Combine::Function add[6], min[6], max[6];  // by Type
   Combine::Function mean[6];                 // adds the last operand and divides by Joining::ranks
   Beside beside[6];                          // of fp16 and bf16
-  // A mean of fp32. Operands are added in pairs, sums of two in pairs, and so on, as a binary
-  // counter carries: beside are slots for sums of 1, 2, 4, … operands, and the largest sum is in
-  // the values. So no sum of equal operands is rounded. The last one and what there is are added
-  // in fp64, which is wide enough for sums of any number of equal ones, and divided.
-  Combine::Function pair, last_pair;
+  // The last operand of a mean of fp32 whose operands have all been added here, one after the
+  // other. It is added in fp64. Where the sum before is that of as many copies of it, the mean is
+  // the last operand: m equal ones come back to the bit, and what that mends is no more than sums
+  // may be off.
+  Combine::Function mean_of_all;
   // Of fp32: the sum of (own - x), kept beside.
   Combine::Function first_distance, next_distance;
   Everywhere add_everywhere[6][kMostFused + 1];  // by Type and number of buffers, from 2

@@ -2,8 +2,8 @@
 // fp16 and bf16 are widened to fp32, joined, and rounded to nearest even.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "core/kernels.h"
 
@@ -90,6 +90,11 @@ inline T divided(Kept<T> sum, const Divisor& by) {
   }
 }
 
+// The sum of all operands but the last in fp32, and the last one.
+inline float mean_with_last(float sum, float last, const Divisor& by) {
+  return quotient<float>(double(sum) + double(last), by);
+}
+
 template <class T, class Join>
 void fold(void* into, const void* from, std::size_t bytes, const void*) {
   T* __restrict a = static_cast<T*>(into);
@@ -166,74 +171,51 @@ void join_last(void* into, const void* from, std::size_t bytes, const void* stat
     own[i] = total_of<T, kMean>(kept_with(kept[i], own[i], b[i]), by);
 }
 
-// Operand k of a mean in fp32, see Joining. Block by block, so that the loops over slots are
-// outside those over elements.
-void join_pair(void* into, const void* from, std::size_t bytes, const void* state) {
-  const Joining& joining = *static_cast<const Joining*>(state);
-  float* const own = static_cast<float*>(into);
-  const float* const x = static_cast<const float*>(from);
-  float* const kept = beside<float>(joining, into);
+// Could some of these sums be of so many copies of x? Told from a quotient that is off by less than
+// the slack, which is cheaper than to add them up. Zeros need no help.
+bool maybe_of_copies(const float* sum, const float* x, std::size_t count, int copies) {
+  const float share = 1.f / static_cast<float>(copies);
+  const float slack = 0x1p-23f * static_cast<float>(copies + 1);
+  std::int32_t near = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    near |= std::abs(sum[i] * share - x[i]) < slack * std::abs(x[i]);
+  return near != 0;
+}
+
+// The last operand of a mean in fp32, see Kernels::mean_of_all.
+void join_last_of_all(void* into, const void* from, std::size_t bytes, const void* state) {
+  const int ranks = static_cast<const Joining*>(state)->ranks;
+  const Divisor by(ranks);
   const std::size_t count = bytes / sizeof(float);
-  const unsigned there = joining.operand, levels = std::countr_one(there);
-  const bool all = there + 1 == 1u << levels;  // of the sums so far, the largest of which is `own`
-  const unsigned slots = all ? levels - 1 : levels;
-  float* const result = all ? own : kept + levels * joining.stride;
-  if (slots == 0 && !all) return void(std::memcpy(result, x, bytes));
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t size = std::min(kBlock, count - begin);
-    float sum[kBlock];
-    const float* last = x + begin;
-    for (unsigned level = 0; level < slots; ++level) {
-      const float* const slot = kept + level * joining.stride + begin;
-      for (std::size_t i = 0; i < size; ++i) sum[i] = slot[i] + last[i];
-      last = sum;
+    float* __restrict own = static_cast<float*>(into) + begin;
+    const float* __restrict x = static_cast<const float*>(from) + begin;
+    // The sum of up to four equal ones is rounded so little that with the fifth the mean is right.
+    if (ranks <= 5 || !maybe_of_copies(own, x, size, ranks - 1)) {
+      for (std::size_t i = 0; i < size; ++i) own[i] = mean_with_last(own[i], x[i], by);
+      continue;
     }
-    if (all)
-      for (std::size_t i = 0; i < size; ++i) own[begin + i] += last[i];
-    else
-      std::memcpy(result + begin, last, size * sizeof(float));
-  }
-}
-
-// W: what the sums are added in.
-template <class W>
-void join_last_pair_in(float* __restrict own, const float* __restrict x, const float* kept,
-                       std::size_t count, const Joining& joining) {
-  const Divisor by(joining.ranks);
-  const unsigned there = joining.operand, slots = there & ~std::bit_floor(there);
-  if (slots == 0) {
-    for (std::size_t i = 0; i < count; ++i) own[i] = quotient<float>(W(x[i]) + W(own[i]), by);
-    return;
-  }
-  const unsigned first = std::countr_zero(slots);
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t size = std::min(kBlock, count - begin);
-    W sum[kBlock];
-    for (unsigned level = first; slots >> level; ++level) {
-      if (!(slots >> level & 1)) continue;
-      const float* const slot = kept + level * joining.stride + begin;
-      if (level == first)
-        for (std::size_t i = 0; i < size; ++i) sum[i] = W(x[begin + i]) + W(slot[i]);
-      else
-        for (std::size_t i = 0; i < size; ++i) sum[i] += W(slot[i]);
+    float copies[kBlock];
+    std::copy_n(x, size, copies);
+    for (int k = 2; k < ranks; ++k)
+      for (std::size_t i = 0; i < size; ++i) copies[i] += x[i];
+    for (std::size_t i = 0; i < size; ++i) {
+      const float mean = mean_with_last(own[i], x[i], by);
+      // An infinite sum minus itself is not zero; and zeros differ in their sign.
+      own[i] = own[i] - copies[i] == 0 && x[i] != 0 ? x[i] : mean;
     }
-    for (std::size_t i = 0; i < size; ++i)
-      own[begin + i] = quotient<float>(sum[i] + W(own[begin + i]), by);
   }
-}
-
-// Where the number of operands is a power of two all sums of equal ones are exact in fp32 too.
-void join_last_pair(void* into, const void* from, std::size_t bytes, const void* state) {
-  const Joining& joining = *static_cast<const Joining*>(state);
-  const auto join = std::has_single_bit(joining.operand + 1) ? join_last_pair_in<float>
-                                                             : join_last_pair_in<double>;
-  join(static_cast<float*>(into), static_cast<const float*>(from), beside<float>(joining, into),
-       bytes / sizeof(float), joining);
 }
 
 template <class T>
 void multiply(void* values, std::size_t count, double factor) {
   T* v = static_cast<T*>(values);
+  if constexpr (std::is_same_v<T, float>)
+    if (const float same = static_cast<float>(factor); same == factor) {
+      for (std::size_t i = 0; i < count; ++i) v[i] *= same;  // the same bits, and faster
+      return;
+    }
   for (std::size_t i = 0; i < count; ++i)
     v[i] = narrow<T>(static_cast<double>(widen(v[i])) * factor);
 }
@@ -252,11 +234,9 @@ bool all_finite(const float* v, std::size_t count) {
 template <class T, int kBuffers, bool kMean>
 inline T joined(T* const* at, std::size_t i, const Divisor& by) {
   if constexpr (kMean && std::is_same_v<T, float> && kBuffers > 2) {
-    const float two = at[0][i] + at[1][i];
-    if constexpr (kBuffers == 3)
-      return quotient<float>(double(at[2][i]) + double(two), by);
-    else
-      return (at[3][i] + at[2][i] + two) * 0.25f;
+    float sum = at[0][i];
+    for (int b = 1; b < kBuffers - 1; ++b) sum += at[b][i];
+    return mean_with_last(sum, at[kBuffers - 1][i], by);
   } else {
     Kept<T> sum = widen(at[0][i]);
     for (int b = 1; b < kBuffers; ++b) sum = Add::join(sum, Kept<T>(widen(at[b][i])));
@@ -324,8 +304,7 @@ constexpr Kernels make() {
   fill_joins<Bf16>(k, 3);
   fill_joins<std::int32_t>(k, 4);
   fill_joins<std::int64_t>(k, 5);
-  k.pair = join_pair;
-  k.last_pair = join_last_pair;
+  k.mean_of_all = join_last_of_all;
   k.first_distance = join_first<float>;
   k.next_distance = join_next<float>;
   k.scale[0] = multiply<float>;

@@ -10,13 +10,9 @@ namespace {
 
 // All operands' copies of a block stay in the first cache between being read and being overwritten.
 constexpr std::size_t kBlockBytes = 4 * 1024;
-
-// Slots beside the values, see Kernels::pair: sums of 2^s wait while one of 2^(s+1) is there.
-std::size_t slots_for(int operands) {
-  std::size_t slots = 0;
-  while (std::size_t{3} << slots < static_cast<std::size_t>(operands)) ++slots;
-  return slots;
-}
+// Of more operands than these longer runs are read: prefetching starts anew with each.
+constexpr int kFewOperands = 8;
+constexpr std::size_t kLongBlockBytes = 256 * 1024;
 
 // One kernel reads all and writes all, so that each cache line is fetched once.
 void join_fused(Values own, std::span<std::byte* const> others) {
@@ -36,10 +32,10 @@ Total::Way Total::way_of(Values own, int operands, int ranks) {
   const bool mean = own.op() == Op::mean && ranks > 1;
   if (operands > 2 && size_of(own.type()) == 2) {
     const Beside& beside = k.beside[type];
-    return {beside.first, beside.next, mean ? beside.mean : beside.sum, 1};
+    return {beside.first, beside.next, mean ? beside.mean : beside.sum, true};
   }
   if (operands > 2 && mean && operands == ranks && own.type() == Type::fp32)
-    return {k.pair, k.pair, k.last_pair, slots_for(operands)};
+    return {k.add[type], k.add[type], k.mean_of_all};
   return {k.add[type], k.add[type], mean ? k.mean[type] : k.add[type]};
 }
 
@@ -47,10 +43,8 @@ Total::Total(Values own, int operands, int ranks)
     : operands_(operands), way_(way_of(own, operands, ranks)) {
   if (own.is_hollow()) return;
   // Not zeroed: it is written before it is read.
-  if (way_.kept > 0) beside_.reset(new std::byte[way_.kept * own.count() * sizeof(float)]);
-  states_.resize(way_.last == kernels().last_pair ? operands - 1 : 1);
-  for (unsigned k = 1; Joining & state : states_)
-    state = {own.bytes().data, beside_.get(), ranks, k++, own.count()};
+  if (way_.beside) beside_.reset(new std::byte[own.count() * sizeof(float)]);
+  state_ = {own.bytes().data, beside_.get(), ranks};
 }
 
 Total::Total(Values own, Values distances)
@@ -60,12 +54,12 @@ Total::Total(Values own, Values distances)
       own.count() != distances.count())
     throw InternalError(fmt::format("distances of {} {} values from {} {} ones", distances.count(),
                                     name_of(distances.type()), own.count(), name_of(own.type())));
-  if (!own.is_hollow()) states_.push_back({own.bytes().data, distances.bytes().data});
+  if (!own.is_hollow()) state_ = {own.bytes().data, distances.bytes().data};
 }
 
 Combine Total::joining(int k) const {
-  if (states_.empty()) return nullptr;
-  return {way_.of(k, operands_), &states_[states_.size() == 1 ? 0 : k - 1]};
+  if (!state_.own) return nullptr;
+  return {way_.of(k, operands_), &state_};
 }
 
 void join_all(Values own, std::span<std::byte* const> others, int ranks, bool everywhere) {
@@ -73,13 +67,15 @@ void join_all(Values own, std::span<std::byte* const> others, int ranks, bool ev
   const int operands = static_cast<int>(others.size()) + 1;
   const bool adds = own.op() == Op::sum || (own.op() == Op::mean && ranks == operands);
   if (everywhere && adds && operands <= kMostFused) return join_fused(own, others);
-  const std::size_t element = size_of(own.type()), most = kBlockBytes / element;
+  const std::size_t element = size_of(own.type());
+  const bool few = everywhere || operands <= kFewOperands;
+  const std::size_t most = (few ? kBlockBytes : kLongBlockBytes) / element;
   const Total::Way way = Total::way_of(own, operands, ranks);
-  const std::unique_ptr<float[]> beside(way.kept > 0 ? new float[way.kept * most] : nullptr);
+  const std::unique_ptr<float[]> beside(way.beside ? new float[most] : nullptr);
   for (std::size_t begin = 0; begin < own.count(); begin += most) {
     const Bytes block = own.part({begin, std::min(most, own.count() - begin)}).bytes();
-    Joining state{block.data, reinterpret_cast<std::byte*>(beside.get()), ranks, 1, most};
-    for (int k = 1; k < operands; ++k, ++state.operand)
+    const Joining state{block.data, reinterpret_cast<std::byte*>(beside.get()), ranks};
+    for (int k = 1; k < operands; ++k)
       way.of(k, operands)(block.data, others[k - 1] + begin * element, block.size, &state);
     if (!everywhere) continue;
     for (std::byte* other : others) copy({other + begin * element, block.size}, block);

@@ -2,10 +2,11 @@
 // are there, then others. What a rank does with them depends on their type:
 //
 // - fp16 and bf16 are added up in fp32, and rounded when the last one has joined.
-// - The mean of all ranks' fp32 values is that of sums of 2, of 4, of 8 … operands, which are added
-//   and divided in fp64: m equal vectors come back to the bit. Where sums are exact, as those of
-//   small integers, it has the bits that any other order gives.
-// - All else is folded operand by operand.
+// - All else is folded operand by operand. The last of all ranks' fp32 values is added and divided
+// in
+//   fp64 for a mean, and what rounding the sum of equal operands did is undone: m equal vectors
+//   come back to the bit. Where sums are exact, as those of small integers, a mean has the bits
+//   that any other order gives.
 //
 // A mean is divided once, where the total is complete, and rounded once by that; of integers it is
 // the nearest, halves away from zero.
@@ -13,7 +14,6 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "core/kernels.h"
 #include "core/values.h"
@@ -37,11 +37,11 @@ class Total {
  private:
   friend void join_all(Values, std::span<std::byte* const>, int, bool);
 
-  // The kernels of the first operand, of those after it, and of the last; and how many numbers in
-  // fp32 are kept beside each element meanwhile.
+  // The kernels of the first operand, of those after it, and of the last; and whether a number in
+  // fp32 is kept beside each element meanwhile.
   struct Way {
     Combine::Function first, next, last;
-    std::size_t kept = 0;
+    bool beside = false;
     Combine::Function of(int k, int operands) const {
       return k == operands - 1 ? last : k == 1 ? first : next;
     }
@@ -51,7 +51,7 @@ class Total {
   const int operands_;
   const Way way_;
   std::unique_ptr<std::byte[]> beside_;
-  std::vector<Joining> states_;  // of operands 1, 2, …; one where all have the same
+  Joining state_;
 };
 
 // `own` becomes the total of itself and `others`, which are as long, with the bits of a Total. If

@@ -83,8 +83,8 @@ long double grown(long double unit, int times) { return std::expm1(times * std::
 // What all_reduce.h states.
 long double bound(std::string_view row, int m, Type type, Op op, const Operands& x) {
   const long double u = unit(type);
-  const bool in_pairs = op == Op::mean && type == Type::fp32 && sees_all(row, m);
-  const int h = in_pairs ? log2_up(m) : roundings(row, m, type);
+  const bool last_in_fp64 = op == Op::mean && type == Type::fp32 && m > 2 && sees_all(row, m);
+  const int h = last_in_fp64 ? m - 2 : roundings(row, m, type);
   if (is_narrow(type)) {
     // And in fp32 at most once by each of the others, and by what a mean is divided.
     const long double in_fp32 = grown(unit(Type::fp32), m);

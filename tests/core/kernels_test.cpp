@@ -65,16 +65,15 @@ Buffer joined(const Kernels& kernels, Type type, const std::vector<Buffer>& give
   const auto t = static_cast<std::size_t>(type);
   const std::size_t last = given.size() - 1;
   const bool narrow = type == Type::fp16 || type == Type::bf16;
-  const bool paired = last > 1 && mean && type == Type::fp32;
-  Buffer own = given[0], beside(2 * kCount * sizeof(float));
-  Joining state{own.data(), beside.data(), static_cast<int>(given.size()), 1, kCount};
+  Buffer own = given[0], beside(kCount * sizeof(float));
+  const Joining state{own.data(), beside.data(), static_cast<int>(given.size())};
   const auto join = [&](std::size_t k) {
     const Beside& b = kernels.beside[t];
-    if (paired) return k == last ? kernels.last_pair : kernels.pair;
+    if (last > 1 && k == last && mean && type == Type::fp32) return kernels.mean_of_all;
     if (last > 1 && narrow) return k == last ? (mean ? b.mean : b.sum) : k == 1 ? b.first : b.next;
     return k == last && mean ? kernels.mean[t] : kernels.add[t];
   };
-  for (std::size_t k = 1; k <= last; ++k, ++state.operand)  // in two pieces, as messages come
+  for (std::size_t k = 1; k <= last; ++k)  // in two pieces, as messages come
     for (const auto& [from, to] : {std::pair{std::size_t{0}, kCount / 3}, {kCount / 3, kCount}}) {
       const std::size_t at = from * size_of(type), end = to * size_of(type);
       join(k)(own.data() + at, given[k].data() + at, end - at, &state);

@@ -73,9 +73,10 @@ TEST(Total, EqualVectorsComeBackToTheBit) {
   Rng random(1, 0, purpose_of("equal"));
   for (const Type type : {Type::fp32, Type::fp16, Type::bf16})
     for (int m = 1; m <= 1000; ++m) {
-      const Buffer x = numbers(type, 64, random);
+      const std::size_t count = m <= 8 ? 50'000 : 64;
+      const Buffer x = numbers(type, count, random);
       const std::vector<Buffer> all(m, x);
-      ASSERT_EQ(through_total(all, type, Op::mean, m, 64), x) << name_of(type) << " " << m;
+      ASSERT_EQ(through_total(all, type, Op::mean, m, count), x) << name_of(type) << " " << m;
       ASSERT_EQ(at_once(all, type, Op::mean, m, m % 2 == 0), x) << name_of(type) << " " << m;
     }
 }
@@ -114,6 +115,69 @@ TEST(Total, MeansOfWholeNumbersAreTheirSumDivided) {
                 static_cast<float>(static_cast<double>(sums[i]) / m))
           << m;
   }
+}
+
+// Operands so near each other that the sum of the others is often that of copies of the last one,
+// by chance: the mean is that one then, off by no more than all_reduce.h states.
+TEST(Total, MeansOfNearlyEqualVectorsAreWithinTheirBound) {
+  constexpr std::size_t kCount = 1000;
+  Rng random(4, 0, purpose_of("nearly"));
+  for (const int m : {3, 5, 6, 7, 13, 24, 100, 1000}) {
+    std::vector<Buffer> operands(m, numbers(Type::fp32, kCount, random));
+    std::vector<double> sums(kCount), magnitudes(kCount);
+    for (Buffer& operand : operands)
+      for (std::size_t i = 0; i < kCount; ++i) {
+        std::uint32_t bits;
+        std::memcpy(&bits, operand.data() + 4 * i, sizeof bits);
+        bits += static_cast<std::uint32_t>(random.below(3));
+        std::memcpy(operand.data() + 4 * i, &bits, sizeof bits);
+        sums[i] += std::bit_cast<float>(bits),
+            magnitudes[i] += std::abs(std::bit_cast<float>(bits));
+      }
+    const Buffer mean = at_once(operands, Type::fp32, Op::mean, m);
+    int by_chance = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      float got, last;
+      std::memcpy(&got, mean.data() + 4 * i, sizeof got);
+      std::memcpy(&last, operands.back().data() + 4 * i, sizeof last);
+      by_chance += got == last;
+      ASSERT_LE(std::abs(got - sums[i] / m),
+                (2 * (m - 2) + 1) * 0x1p-24 * magnitudes[i] / m + 0x1p-149)
+          << m;
+    }
+    EXPECT_GT(by_chance, 10) << m;
+  }
+}
+
+TEST(Total, AnInfiniteSumIsNoSumOfCopies) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float large = std::numeric_limits<float>::max() / 4;
+  std::vector<float> x{infinity, large, large, large, large, large, large, large};
+  const auto mean = [&] {
+    std::vector<Buffer> operands;
+    for (const float& one : x)
+      operands.emplace_back(reinterpret_cast<const std::byte*>(&one),
+                            reinterpret_cast<const std::byte*>(&one + 1));
+    const Buffer got = through_total(operands, Type::fp32, Op::mean, static_cast<int>(x.size()));
+    float result;
+    std::memcpy(&result, got.data(), sizeof result);
+    return result;
+  };
+  EXPECT_EQ(mean(), infinity);
+  x.assign(8, -0.f);
+  EXPECT_TRUE(std::signbit(mean()));
+  x[0] = 0;
+  EXPECT_EQ(mean(), 0);
+  EXPECT_FALSE(std::signbit(mean()));
+  x[3] = std::nanf("");
+  EXPECT_TRUE(std::isnan(mean()));
+}
+
+// A server would map and fault in such memory anew in every step.
+TEST(Total, MeansOfFp32KeepNothingBesideTheValues) {
+  std::byte somewhere;
+  const Values vast(&somewhere, std::size_t(1) << 45, Type::fp32, Op::mean);
+  for (const int m : {2, 3, 4, 7, 24, 1000}) EXPECT_NO_THROW(Total(vast, m, m)) << m;
 }
 
 using Half = std::uint16_t;
