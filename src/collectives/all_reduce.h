@@ -21,9 +21,10 @@
 // fp16 and bf16 are added in fp32 until a rank sends; that rounds at most m times more, by 2^-24. A
 // mean of fp32 or fp64 is rounded once more, where it is divided: h+1 units in the last place of
 // the mean of magnitudes. But in the last four rows h is m-2 for means of more than two fp32
-// values, the last of which is added in fp64, and m equal vectors come back to the bit, as they do
-// wherever m = 2. To that end the mean is the last operand where the others' sum is that of m-1
-// copies of it (core/total.h). Where that is chance it may be off by 2h units.
+// values: the last is added in fp64, or m is four, by which sums are divided exactly. And there m
+// equal vectors come back to the bit, as they do wherever m = 2. To that end the mean is the last
+// operand where the others' sum is that of m-1 copies of it (core/total.h). Where that is chance it
+// may be off by 2h units.
 //
 // A new one is a file of its own, with NAME_all_reduce and NAME_sent, a line in all_reduces.def and
 // one in the table above.

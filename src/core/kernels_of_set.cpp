@@ -233,13 +233,13 @@ bool all_finite(const float* v, std::size_t count) {
 // Element i of all buffers, joined in their order.
 template <class T, int kBuffers, bool kMean>
 inline T joined(T* const* at, std::size_t i, const Divisor& by) {
-  if constexpr (kMean && std::is_same_v<T, float> && kBuffers > 2) {
-    float sum = at[0][i];
-    for (int b = 1; b < kBuffers - 1; ++b) sum += at[b][i];
-    return mean_with_last(sum, at[kBuffers - 1][i], by);
+  if constexpr (kMean && std::is_same_v<T, float> && kBuffers == 3) {
+    return mean_with_last(at[0][i] + at[1][i], at[2][i], by);
   } else {
     Kept<T> sum = widen(at[0][i]);
     for (int b = 1; b < kBuffers; ++b) sum = Add::join(sum, Kept<T>(widen(at[b][i])));
+    if constexpr (kMean && std::is_same_v<T, float>)
+      return sum * (1.f / kBuffers);  // which is exact
     return total_of<T, kMean>(sum, by);
   }
 }

@@ -34,7 +34,8 @@ Total::Way Total::way_of(Values own, int operands, int ranks) {
     const Beside& beside = k.beside[type];
     return {beside.first, beside.next, mean ? beside.mean : beside.sum, true};
   }
-  if (operands > 2 && mean && operands == ranks && own.type() == Type::fp32)
+  // Means of two and of four equal ones are right as they are.
+  if (operands > 2 && operands != 4 && mean && operands == ranks && own.type() == Type::fp32)
     return {k.add[type], k.add[type], k.mean_of_all};
   return {k.add[type], k.add[type], mean ? k.mean[type] : k.add[type]};
 }

@@ -2,11 +2,10 @@
 // are there, then others. What a rank does with them depends on their type:
 //
 // - fp16 and bf16 are added up in fp32, and rounded when the last one has joined.
-// - All else is folded operand by operand. The last of all ranks' fp32 values is added and divided
-// in
-//   fp64 for a mean, and what rounding the sum of equal operands did is undone: m equal vectors
-//   come back to the bit. Where sums are exact, as those of small integers, a mean has the bits
-//   that any other order gives.
+// - All else is folded operand by operand. For a mean the last of all ranks' fp32 values is added
+//   and divided in fp64 (two or four are divided exactly in fp32), and what rounding did to the sum
+//   of equal operands is undone: m equal vectors come back to the bit. Where sums are exact, as
+//   those of small integers, a mean has the bits that any other order gives.
 //
 // A mean is divided once, where the total is complete, and rounded once by that; of integers it is
 // the nearest, halves away from zero.

@@ -69,7 +69,8 @@ Buffer joined(const Kernels& kernels, Type type, const std::vector<Buffer>& give
   const Joining state{own.data(), beside.data(), static_cast<int>(given.size())};
   const auto join = [&](std::size_t k) {
     const Beside& b = kernels.beside[t];
-    if (last > 1 && k == last && mean && type == Type::fp32) return kernels.mean_of_all;
+    if (last > 1 && last != 3 && k == last && mean && type == Type::fp32)
+      return kernels.mean_of_all;
     if (last > 1 && narrow) return k == last ? (mean ? b.mean : b.sum) : k == 1 ? b.first : b.next;
     return k == last && mean ? kernels.mean[t] : kernels.add[t];
   };
