@@ -18,14 +18,8 @@ RunEnd::RunEnd(Rank& rank, const Experiment& experiment, StepClock& clock, bool 
       experiment_(experiment),
       clock_(clock),
       apart_(apart),
-      heard_(experiment.config.workers) {}
-
-RunEnd::~RunEnd() {
-  for (const Request request : sends_) try {
-      rank_.peers.cancel(request);
-    } catch (const std::exception&) {  // it had ended
-    }
-}
+      heard_(experiment.config.workers),
+      counts_(rank.peers, kCount, experiment.config.workers) {}
 
 bool RunEnd::is_over(std::uint64_t step) {
   if (step >= experiment_.steps) return true;
@@ -33,7 +27,7 @@ bool RunEnd::is_over(std::uint64_t step) {
   if (apart_ && seconds > 0) return clock_.training_s() >= seconds;
   if (seconds > 0 && step >= asks_at_) ask(step);
   if (seconds > 0) return asks_at_ <= step;
-  if (!counts()) return false;
+  if (!ends_by_samples()) return false;
   hear();
   return known() >= experiment_.config.samples;
 }
@@ -60,46 +54,21 @@ std::uint64_t RunEnd::known() const {
 }
 
 void RunEnd::hear() {
-  while (const auto told = rank_.peers.probe(kAnyRank, kCount)) {
-    std::uint64_t count = 0;
-    rank_.peers.wait(rank_.peers.recv(told->from, kCount, bytes_of(count)));
-    heard_.at(told->from) = std::max(heard_.at(told->from), count);
-  }
+  while (const auto told = counts_.hear())
+    heard_.at(told->from) = std::max(heard_.at(told->from), told->count);
 }
 
 void RunEnd::took(std::uint64_t own_samples) {
-  if (!counts()) return;
+  if (!ends_by_samples()) return;
   heard_[rank_.rank()] = own_samples;
   const std::uint64_t all = known(), asked = experiment_.config.samples;
   const std::uint64_t left = asked > all ? asked - all : 0;
-  if ((own_samples - told_) * 2 * heard_.size() >= left) tell();
-}
-
-void RunEnd::tell() {
-  end_sends();
-  told_ = heard_[rank_.rank()];
-  for (int r = 0; r < std::ssize(heard_); ++r) {
-    try {
-      if (r != rank_.rank()) sends_.push_back(rank_.peers.send(r, kCount, bytes_of(told_)));
-    } catch (const TransportError&) {  // it is gone, and needs to know nothing
-    }
-  }
-}
-
-void RunEnd::end_sends() {
-  for (const Request request : sends_) {
-    try {
-      rank_.peers.wait(request);
-    } catch (const TransportError& e) {
-      if (!e.is_gone()) throw;
-    }
-  }
-  sends_.clear();
+  if ((own_samples - told_) * 2 * heard_.size() >= left) counts_.tell(told_ = own_samples);
 }
 
 void RunEnd::met(Transport& workers, std::uint64_t own_samples) {
-  if (!counts()) return;
-  end_sends();
+  if (!ends_by_samples()) return;
+  counts_.end();
   told_ = own_samples;
   const auto rows = all_rows(workers, {static_cast<double>(own_samples)});
   for (int r = 0; r < workers.size(); ++r)

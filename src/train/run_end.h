@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "train/announcement.h"
 #include "train/experiment.h"
 #include "train/step_clock.h"
 #include "transport/rank.h"
@@ -27,7 +28,6 @@ class RunEnd {
  public:
   // All outlive it. `apart`: workers keep no common pace.
   RunEnd(Rank&, const Experiment&, StepClock&, bool apart);
-  ~RunEnd();
   RunEnd(const RunEnd&) = delete;
 
   // Is the run over before this step? Collective over all ranks where they go together; else on
@@ -42,25 +42,22 @@ class RunEnd {
   void restore(std::uint64_t asks_at) { asks_at_ = asks_at; }
 
  private:
-  bool counts() const { return apart_ && experiment_.config.samples > 0; }
+  bool ends_by_samples() const { return apart_ && experiment_.config.samples > 0; }
   std::uint64_t known() const;
   // The next step before which to ask; `step` itself: it is over.
   std::int64_t next_question(std::uint64_t step) const;
   void ask(std::uint64_t step);
   void hear();
-  void tell();
-  void end_sends();
 
   Rank& rank_;
   const Experiment& experiment_;
   StepClock& clock_;
   const bool apart_;
   std::uint64_t asks_at_ = 0;
-  // Of samples: by worker, as far as known; what the others were told last, which stays until it
-  // is sent.
+  // Of samples: by worker, as far as known; what the others were told last.
   std::vector<std::uint64_t> heard_;
   std::uint64_t told_ = 0;
-  std::vector<Request> sends_;
+  Announcement counts_;
 };
 
 }  // namespace lockstep
