@@ -8,7 +8,7 @@ inline constexpr int kOwnLane = 0;         // the rank's own
 inline constexpr int kBackgroundLane = 1;  // what a strategy does beside the computation
 // What looks at a run and is no part of it. Where ranks are processes or threads its thread has a
 // low priority; in simulation its bytes take the network's latency and none of its bandwidth, so
-// that a run is the same whether it is looked at or not.
+// that they slow nothing down.
 inline constexpr int kScoringLane = 2;
 inline constexpr int kLanes = 3;
 

@@ -21,11 +21,11 @@ class Clock {
   virtual void charge(double seconds) = 0;
 };
 
-// Jobs that run beside the rank, one after the other, on a lane of their own. In simulation an
-// actor.
+// Jobs that run beside the rank, one after the other, on a lane of their own: a strategy's, or
+// those that take scores (see lanes.h). In simulation an actor.
 class Background {
  public:
-  // Called on the background lane; may block there.
+  // Called on that lane; may block there.
   using Job = std::function<void(Transport& lane)>;
   virtual ~Background() = default;
   // Returns at once. Jobs run in the order posted; the number returned counts from 1.
