@@ -14,8 +14,9 @@ constexpr Tag kWord{Purpose::evaluation, 0x110}, kText{Purpose::evaluation, 0x11
     kStatistics{Purpose::evaluation, 0x114}, kModel{Purpose::evaluation, 0x115};
 
 // Copies of a pacemaker that are not scored yet: one that is being evaluated and one that waits for
-// it; and where the scorer waits for copies of workers that are slower, whom nobody is to wait for.
-constexpr int kMostBehindEvaluation = 2, kMostInAll = 8;
+// it; and where the scorer waits for copies of workers that are slower, eight of large models, and
+// more of small ones.
+constexpr std::size_t kMostBehindEvaluation = 2, kMostInAll = 8, kMostBytes = 64 << 20;
 
 struct Abandoned {};
 
@@ -35,100 +36,6 @@ struct Part {
 
 }  // namespace
 
-// The mean of copies that come one after the other, by what each counts for, and how far they are
-// from it. All is computed from the first: x_0 + sum f_i (x_i - x_0), so that copies that are equal
-// have their own mean to the bit, and no distance.
-class ScoreLane::Mean {
- public:
-  Mean(const Part& first, bool audit)
-      : audit_(audit),
-        first_(first.copy->weights),
-        by_mass_(first_.size()),
-        evenly_(first_.size()),
-        model_(first.copy->model),
-        own_statistics_(first.copy->statistics),
-        statistics_(own_statistics_.size()) {
-    add(first);
-    if (!model_.empty()) terms_ = {{1, first.about.model}};
-  }
-
-  void add(const Part& part) {
-    const ScoreCopy& copy = *part.copy;
-    const double mass = part.about.mass, weight = mass * part.about.samples;
-    if (mass > 0 && mass_ == 0) {  // the first that takes part: those before it do not count
-      std::ranges::fill(evenly_, 0.0f);
-      square_ = 0;
-      count_ = 0;
-    }
-    const bool counts = mass > 0 || mass_ == 0;
-    for (std::size_t i = 0; i < first_.size(); ++i) {
-      const double apart = double(copy.weights[i]) - double(first_[i]);
-      by_mass_[i] += static_cast<float>(mass * apart);
-      if (!counts) continue;
-      evenly_[i] += static_cast<float>(apart);
-      square_ += apart * apart;
-    }
-    for (std::size_t i = 0; i < statistics_.size(); ++i)
-      statistics_[i] += weight * copy.statistics[i];
-    if (model_.empty()) terms_.push_back({mass, part.about.weights});
-    statistics_terms_.push_back({weight, part.about.statistics});
-    mass_ += mass;
-    weight_ += weight;
-    if (counts) ++count_;
-  }
-
-  // Once. AuditError.
-  Model model() {
-    Model model{std::move(model_), own_statistics_};
-    if (model.weights.empty()) {
-      const bool all_are_nothing = mass_ == 0;  // those that had taken part are gone
-      const std::vector<float>& sum = all_are_nothing ? evenly_ : by_mass_;
-      const double whole = all_are_nothing ? count_ : mass_;
-      model.weights.resize(first_.size());
-      for (std::size_t i = 0; i < first_.size(); ++i)
-        model.weights[i] = static_cast<float>(first_[i] + sum[i] / whole);
-      for (Term& term : terms_) term.factor = all_are_nothing ? 1 / whole : term.factor / whole;
-    }
-    for (std::size_t i = 0; i < statistics_.size() && weight_ > 0; ++i)
-      model.statistics[i] = static_cast<float>(statistics_[i] / weight_);
-    for (Term& term : statistics_terms_) term.factor /= weight_;
-    if (!audit_) return model;
-    prove("weights", model.weights, terms_);
-    if (weight_ > 0) prove("statistics", model.statistics, statistics_terms_);
-    return model;
-  }
-
-  // The mean over the copies that take part (see Strategy::mass) of their squared distance from it.
-  double distance(const std::vector<float>& model) const {
-    double along = 0, square = 0;
-    for (std::size_t i = 0; i < first_.size(); ++i) {
-      const double apart = double(model[i]) - double(first_[i]);
-      along += apart * evenly_[i];
-      square += apart * apart;
-    }
-    return std::max(0.0, (square_ - 2 * along) / count_ + square);
-  }
-
- private:
-  static void prove(const char* what, const std::vector<float>& mean,
-                    const std::vector<Term>& terms) {
-    if (mean.empty()) return;
-    if (const auto wrong = mismatch(projected(mean), terms, mean.size()))
-      throw AuditError(fmt::format("audit: the {} of the model {}", what, *wrong));
-  }
-
-  const bool audit_;
-  const std::vector<float> first_;
-  std::vector<float> by_mass_, evenly_;  // sums of differences; of those that take part
-  std::vector<float> model_;             // if it is not their mean
-  const std::vector<float> own_statistics_;
-  std::vector<double> statistics_;
-  std::vector<Term> terms_, statistics_terms_;
-  double mass_ = 0, weight_ = 0;
-  double square_ = 0;  // of the distances from the first, of those that take part,
-  int count_ = 0;      // and how many these are
-};
-
 // The lane's side. No call on the lane is made under the lock.
 class ScoreLane::Job {
  public:
@@ -142,56 +49,58 @@ class ScoreLane::Job {
   void run() {
     for (;;) {
       answer();
-      Word next;
-      bool all_have_met = false;  // asked for first: then a pacemaker that has no more has no more
       {
         const std::lock_guard hold(desk_.lock_);
-        if (desk_.closing_) return;
-        all_have_met = desk_.finishing_;
-        next.steps = desk_.done_;
+        if (desk_.closing_ || (desk_.finishing_ && desk_.scores_)) return;
       }
-      if (!desk_.scores_) {
+      std::optional<Gathered> gathered;
+      if (desk_.scores_) gathered = gather_next();
+      if (gathered)
+        score(*gathered);
+      else
         step();
-        continue;
-      }
-      const int pacemaker = desk_.pacemaker_(living());
-      const std::optional<Part> first = fetch(pacemaker, next);
-      if (!first) continue;  // another sets the pace
-      if (first->copy) {
-        Gathered gathered = gather(pacemaker, *first, false);
-        if (!all_have_met) {
-          score(gathered, pacemaker);
-          continue;
-        }
-        desk_.gathered_ = std::move(gathered);
-      }
-      if (all_have_met) return;
-      step();
     }
   }
 
-  Gathered gather_last(std::uint64_t steps) {
-    return gather(desk_.self_, *fetch(desk_.self_, {Word::exact, 0, steps, 0}), true);
+  std::optional<Gathered> gather_next() {
+    for (;;) {
+      Word next;
+      {
+        const std::lock_guard hold(desk_.lock_);
+        next.steps = desk_.done_;
+      }
+      pacemaker_ = desk_.pacemaker_(living());
+      const std::optional<Part> first = fetch(pacemaker_, next);
+      if (!first) continue;  // it is gone, and another sets the pace
+      if (!first->copy) return {};
+      return gather(pacemaker_, *first, {Word::exact, 0, first->about.steps, 0});
+    }
+  }
+
+  Gathered gather_met() {
+    const Word word{Word::met, 0, 0, 0};
+    return gather(desk_.self_, *fetch(desk_.self_, word), word);
   }
 
   void tell_all(const Finished& finished) {
     const std::string text = to_json(finished.score).dump();
-    const Word word{Word::done, static_cast<std::uint32_t>(text.size()), finished.score.steps,
+    const Word word{finished.of_all_that_met ? Word::done_met : Word::done,
+                    static_cast<std::uint32_t>(text.size()), finished.score.steps,
                     finished.run_samples};
     for (const int worker : living())
       if (worker != desk_.self_) tell(worker, word, text);
   }
 
  private:
-  void score(const Gathered& gathered, int pacemaker) {
+  void score(const Gathered& gathered) {
     {
       const std::lock_guard hold(desk_.lock_);
       desk_.evaluating_ = true;
     }
-    if (pacemaker != desk_.self_) tell(pacemaker, {Word::evaluates, 0, gathered.score.steps, 0});
-    const std::optional<Finished> finished = desk_.score(gathered);
-    if (!finished) throw Abandoned{};
-    tell_all(*finished);
+    if (pacemaker_ != desk_.self_) tell(pacemaker_, {Word::evaluates, 0, gathered.score.steps, 0});
+    const std::optional<Finished> finished =
+        desk_.score_while(gathered, [&] { return !desk_.abandoned_ && !desk_.hurries_; });
+    if (finished) tell_all(*finished);
   }
 
   struct Asked {
@@ -228,10 +137,10 @@ class ScoreLane::Job {
     void recv(int from, Tag tag, Bytes into) {
       open([&](Transport& lane) { return lane.recv(from, tag, into); });
     }
-    // Until all have ended. False: the peer is gone.
-    bool end() {
+    // Until all have ended. False: the peer is gone. `is_sent`: what is received is on its way.
+    bool end(bool is_sent = false) {
       for (; !open_.empty(); open_.pop_front())
-        if (!job_.ends(open_.front())) is_gone_ = true;
+        if (!job_.ends(open_.front(), is_sent)) is_gone_ = true;
       return !is_gone_;
     }
 
@@ -252,22 +161,23 @@ class ScoreLane::Job {
   };
 
   // Until it has ended. False: the peer is gone; or all have met, so that its lane has nothing else
-  // to do, and the patience is over.
-  bool ends(Request request) {
+  // to do, and the patience is over; or nobody asks any more, unless it `is_sent`.
+  bool ends(Request request, bool is_sent) {
     for (;;) {
-      const bool all_have_met = desk_.is_finishing();
+      const bool all_have_met = desk_.is_set(desk_.finishing_);
       if (desk_.abandoned_) throw Abandoned{};
+      bool too_late = !is_sent && desk_.is_set(desk_.closing_);
       if (!bell_) bell_ = lane_.bell();
       const Request open[] = {request, *bell_};
-      bool too_late = false;
       try {
-        if (lane_.wait_any(open, lane_.patience()) == 0) return true;
+        if (lane_.wait_any(open, too_late ? Deadline{lane_.now()} : lane_.patience()) == 0)
+          return true;
         bell_.reset();
         has_rung_ = true;  // step() deals with that
       } catch (const TransportError& e) {
         if (e.is_gone()) return false;
         if (e.kind() != TransportError::Kind::deadline) throw;
-        too_late = all_have_met;
+        too_late = too_late || all_have_met;
       }
       if (!too_late) continue;
       give_up(request);
@@ -281,8 +191,9 @@ class ScoreLane::Job {
     if (std::exchange(has_rung_, false)) return;
     if (!bell_) bell_ = lane_.bell();
     if (!heard_ && !is_alone_) heard_ = lane_.recv(kAnyRank, kWord, bytes_of(word_));
-    std::vector<Request> open{*bell_};
+    std::vector<Request> open;  // a word comes first: a bell may say that this is the end
     if (heard_) open.push_back(*heard_);
+    open.push_back(*bell_);
     Arrival arrival;
     std::size_t ended = 0;
     try {
@@ -293,7 +204,7 @@ class ScoreLane::Job {
       heard_.reset();
       return;
     }
-    if (ended == 0) {
+    if (open[ended] == *bell_) {
       bell_.reset();
       return;
     }
@@ -302,10 +213,10 @@ class ScoreLane::Job {
   }
 
   void hear(int from, const Word& word) {
-    if (word.kind == Word::next || word.kind == Word::exact) {
+    if (word.kind <= Word::met) {
       asked_.push_back({from, word});
       const std::lock_guard hold(desk_.lock_);
-      desk_.scorer_ = from;
+      if (std::exchange(desk_.scorer_, from) != from) desk_.evaluating_ = false;
     } else if (word.kind == Word::evaluates) {
       const std::lock_guard hold(desk_.lock_);
       desk_.evaluating_ = true;
@@ -313,8 +224,9 @@ class ScoreLane::Job {
       std::string text(word.bytes, ' ');
       Exchange exchange(*this);
       exchange.recv(from, kText, bytes_in(text));
-      if (exchange.end())
-        desk_.add_finished({score_from_json(nlohmann::json::parse(text)), word.run_samples, false});
+      if (exchange.end(true))
+        desk_.add_finished({score_from_json(nlohmann::json::parse(text)), word.run_samples, false,
+                            word.kind == Word::done_met});
     }
   }
 
@@ -369,7 +281,7 @@ class ScoreLane::Job {
     exchange.send(worker, kWord, {&word, sizeof word});
     exchange.recv(worker, kAbout, bytes_of(part.about));
     if (!exchange.end()) return {};
-    if (part.about.steps == 0) return part;
+    if (part.about.is_there == 0) return part;
     landed_.weights.resize(desk_.count_);
     landed_.statistics.resize(desk_.statistics_);
     landed_.model.resize(part.about.has_model ? desk_.count_ : 0);
@@ -381,30 +293,34 @@ class ScoreLane::Job {
     return part;
   }
 
-  // `last`: it is over when all are; until then who sets the pace has the time.
-  Gathered gather(int pacemaker, const Part& first, bool last) {
+  // All copies that answer `word`, of which the first is there. Where all have met the time is that
+  // of the last of them; else that of the worker that sets the pace.
+  Gathered gather(int from, const Part& first, const Word& word) {
     const ScoreCopy::About lead = first.about;
-    Mean mean(first, desk_.experiment_.config.audit);
+    MeanOfCopies mean(first.about, *first.copy, desk_.experiment_.config.audit);
     std::vector<double> totals(3);
     double training_s = 0;
+    std::uint64_t left_out = 0;
     const auto count = [&](const ScoreCopy::About& about) {
       totals[0] += about.loss_sum;
       totals[1] += about.loss_samples;
       totals[2] += about.bytes;
       training_s = std::max(training_s, about.training_s);
+      left_out += about.left_out;
     };
     count(lead);
     for (const int worker : living()) {
-      if (worker == pacemaker) continue;
-      const std::optional<Part> part = fetch(worker, {Word::exact, 0, lead.steps, 0});
+      if (worker == from) continue;
+      const std::optional<Part> part = fetch(worker, word);
       if (!part) continue;
-      mean.add(*part);
+      mean.add(part->about, *part->copy);
       count(part->about);
     }
+    const bool met = word.kind == Word::met;
     Gathered all{mean.model(),
                  ProgressLog::score_from(totals, lead.steps, lead.ends_epoch != 0,
-                                         last ? training_s : lead.training_s),
-                 lead.run_samples};
+                                         met ? training_s : lead.training_s),
+                 lead.run_samples, left_out, met};
     all.score.consensus_distance = mean.distance(all.model.weights);
     return all;
   }
@@ -412,6 +328,7 @@ class ScoreLane::Job {
   ScoreLane& desk_;
   Transport& lane_;
   bool is_alone_, has_rung_ = false;
+  int pacemaker_ = 0;  // whose copy was gathered last
   std::optional<Request> bell_, heard_;
   Word word_;  // what is said next lands here
   std::vector<Asked> asked_;
@@ -446,34 +363,35 @@ void ScoreLane::work(Transport& lane) {
   as_job(lane, [](Job& job) { job.run(); });
 }
 
-void ScoreLane::gather(Transport& lane, std::uint64_t steps) {
-  as_job(lane, [&](Job& job) { gathered_ = job.gather_last(steps); });
+void ScoreLane::gather_next(Transport& lane) {
+  as_job(lane, [&](Job& job) { gathered_ = job.gather_next(); });
+}
+
+void ScoreLane::gather_met(Transport& lane) {
+  as_job(lane, [&](Job& job) { gathered_ = job.gather_met(); });
 }
 
 void ScoreLane::tell(Transport& lane, const Finished& finished) {
   as_job(lane, [&](Job& job) { job.tell_all(finished); });
 }
 
-// Nothing: this was abandoned.
-std::optional<ScoreLane::Finished> ScoreLane::score(const Gathered& gathered) {
-  Finished finished{gathered.score, gathered.run_samples};
-  if (!evaluate(*examiner_, experiment_, gathered.model, finished.score,
-                [&] { return !abandoned_; }))
-    return {};
+std::optional<ScoreLane::Finished> ScoreLane::score_while(const Gathered& gathered,
+                                                          const std::function<bool()>& goes_on) {
+  Finished finished{gathered.score, gathered.run_samples, true, gathered.of_all_that_met};
+  if (!evaluate(*examiner_, experiment_, gathered.model, finished.score, goes_on)) return {};
   add_finished(finished);
   return finished;
 }
 
-ScoreLane::Finished ScoreLane::score_gathered() {
-  const Gathered gathered = std::move(*gathered_);
-  gathered_.reset();
-  return *score(gathered);
+ScoreLane::Finished ScoreLane::score(const Gathered& gathered) {
+  return *score_while(gathered, [] { return true; });
 }
 
 void ScoreLane::go() {
   const std::lock_guard hold(lock_);
   resting_.reset();
-  finishing_ = closing_ = false;
+  met_.reset();
+  finishing_ = closing_ = hurries_ = met_is_scored_ = false;
 }
 
 void ScoreLane::put(std::shared_ptr<const ScoreCopy> copy) {
@@ -487,10 +405,21 @@ void ScoreLane::rest(std::shared_ptr<const ScoreCopy> copy) {
   resting_ = std::move(copy);
 }
 
+void ScoreLane::met(std::shared_ptr<const ScoreCopy> copy) {
+  const std::lock_guard hold(lock_);
+  met_ = std::move(copy);
+}
+
+void ScoreLane::finish(bool at_once) {
+  set(finishing_);
+  hurries_ = at_once;
+}
+
 void ScoreLane::scores_with(std::unique_ptr<Examiner> examiner) {
   const std::lock_guard hold(lock_);
   examiner_ = std::move(examiner);
   scorer_ = self_;
+  evaluating_ = false;
   scores_ = true;
 }
 
@@ -504,21 +433,25 @@ bool ScoreLane::has_scored(std::uint64_t steps) {
   return steps <= done_;
 }
 
-void ScoreLane::expect(std::uint64_t steps) {
+bool ScoreLane::has_scored_met() { return is_set(met_is_scored_); }
+
+bool ScoreLane::is_set(const bool& flag) {
   const std::lock_guard hold(lock_);
-  done_ = std::min(done_, steps - 1);
+  return flag;
 }
 
-bool ScoreLane::is_finishing() {
-  const std::lock_guard hold(lock_);
-  return finishing_;
+std::size_t ScoreLane::waiting() const {
+  return std::ranges::count_if(shelf_, [](const auto& on_it) { return on_it.second->paces; });
 }
 
 int ScoreLane::held_up_by() {
   const std::lock_guard hold(lock_);
-  const auto waiting =
-      std::ranges::count_if(shelf_, [](const auto& on_it) { return on_it.second->paces; });
-  return waiting >= (evaluating_ ? kMostBehindEvaluation : kMostInAll) ? scorer_ : -1;
+  return evaluating_ && waiting() >= kMostBehindEvaluation ? scorer_ : -1;
+}
+
+bool ScoreLane::has_room() {
+  const std::lock_guard hold(lock_);
+  return waiting() < std::max(kMostInAll, kMostBytes / (count_ * sizeof(float)));
 }
 
 ScoreLane::Losses ScoreLane::take_scored_losses() {
@@ -529,24 +462,28 @@ ScoreLane::Losses ScoreLane::take_scored_losses() {
 
 std::optional<ScoreLane::Answer> ScoreLane::answer_to(const Word& word) {
   const std::lock_guard hold(lock_);
+  if (word.kind == Word::met) {
+    if (!met_) return {};
+    return given(met_, met_->about.steps);
+  }
   const auto is_next = [&](const auto& on_it) {
     return on_it.first > word.steps && on_it.second->paces;
   };
   const auto found =
       word.kind == Word::exact ? shelf_.find(word.steps) : std::ranges::find_if(shelf_, is_next);
-  Answer answer;
-  if (found != shelf_.end()) {
-    answer = {found->second->about, found->second};
-  } else if (!resting_) {
-    if (word.kind == Word::exact) wanted_ = word.steps;
-    return {};
-  } else if (word.kind == Word::exact) {
-    answer = {resting_->about, resting_};
-    answer.about.steps = word.steps;
-  } else {
-    return answer;
-  }
-  given_ = {answer.about.steps, answer.about.loss_sum, answer.about.loss_samples};
+  if (found != shelf_.end()) return given(found->second, found->first);
+  if (resting_) return word.kind == Word::exact ? given(resting_, word.steps) : Answer{};
+  if (word.kind == Word::exact) wanted_ = word.steps;
+  return {};
+}
+
+// Under the lock.
+ScoreLane::Answer ScoreLane::given(const std::shared_ptr<const ScoreCopy>& copy,
+                                   std::uint64_t steps) {
+  Answer answer{copy->about, copy};
+  answer.about.steps = steps;
+  answer.about.is_there = 1;
+  given_ = {steps, answer.about.loss_sum, answer.about.loss_samples};
   answer.about.loss_sum -= scored_.sum;
   answer.about.loss_samples -= scored_.samples;
   return answer;
@@ -558,6 +495,7 @@ void ScoreLane::add_finished(const Finished& finished) {
   shelf_.erase(shelf_.begin(), shelf_.upper_bound(done_));
   if (given_.steps == done_) scored_ = given_;
   evaluating_ = false;
+  met_is_scored_ = met_is_scored_ || finished.of_all_that_met;
   finished_.push_back(finished);
   has_finished_ = true;
   // While it rests the rank's thread uses nothing that this does.

@@ -11,6 +11,10 @@
 // still on the shelves. A worker that is gone has no part in later scores. One that rests answers
 // with the copy that it took when it came to rest.
 //
+// When all have met each worker takes a copy that is kept apart from the shelf: of what the run has
+// come to. It is asked for by a word of its own, so scores of the shelf, however late they come,
+// leave it alone.
+//
 // Used by a rank and its lane of scores at once, and owned by both: a job may outlive the session
 // that posted it by a moment.
 #pragma once
@@ -20,31 +24,13 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
-#include "train/evaluate.h"
+#include "train/score_copy.h"
 #include "train/session.h"
 
 namespace lockstep {
-
-// One worker's part of a score.
-struct ScoreCopy {
-  // Goes ahead of the numbers, as it is.
-  struct About {
-    std::uint64_t steps = 0;        // of the pacemaker; 0: there is no copy
-    std::uint64_t run_samples = 0;  // of all workers so far, as this one counts them
-    std::uint32_t ends_epoch = 0, has_model = 0;
-    double training_s = 0, mass = 0, bytes = 0;
-    double samples = 0;  // of this worker so far: its statistics have not been common since
-    // Of this worker: on the shelf since all last met, in an answer since the last score.
-    double loss_sum = 0, loss_samples = 0;
-    Projection weights = {}, statistics = {}, model = {};  // under the audit
-  };
-  About about;
-  bool paces = false;  // taken by the pacemaker
-  std::vector<float> weights, statistics;
-  std::vector<float> model;  // where it is not the workers' mean
-};
 
 class ScoreLane {
  public:
@@ -60,13 +46,14 @@ class ScoreLane {
     Score score;
     std::uint64_t run_samples = 0;
     bool here = true;
+    bool of_all_that_met = false;
   };
-  // Jobs. The first answers the scorer, or is it, until nobody asks any more (see close()). When
-  // all have met (see finish()) the scorer's brings the next copies together, if there are any, and
-  // ends;
+  // Jobs. The first answers the scorer until nobody asks any more (see close()), or is the scorer
+  // until all have met (see finish()). Then these bring the next copies of the shelves together, if
+  // there are any, or those of all that met;
   void work(Transport& lane);
-  // this one does so with copies of those steps;
-  void gather(Transport& lane, std::uint64_t steps);
+  void gather_next(Transport& lane);
+  void gather_met(Transport& lane);
   // and this one tells the other workers of the score.
   void tell(Transport& lane, const Finished&);
 
@@ -77,14 +64,24 @@ class ScoreLane {
   void put(std::shared_ptr<const ScoreCopy>);
   // It rests, and later scores take this copy of it.
   void rest(std::shared_ptr<const ScoreCopy>);
+  // All have met: this is its copy of what the run has come to.
+  void met(std::shared_ptr<const ScoreCopy>);
   // It is the scorer, from now on.
   void scores_with(std::unique_ptr<Examiner>);
   bool scores() const { return scores_; }
-  // All have met: from now on the rank's thread scores, which has nothing better to do,
-  void finish() { set(finishing_); }
-  // what was gathered: none, if nothing was. It is gone then.
-  const Model* gathered() const { return gathered_ ? &gathered_->model : nullptr; }
-  Finished score_gathered();
+  // All have met: from now on the rank's thread scores, which has nothing better to do. `at_once`:
+  // a score that is under way is given up, and is among the next again.
+  void finish(bool at_once);
+  struct Gathered {
+    Model model;
+    Score score;
+    std::uint64_t run_samples = 0;
+    std::uint64_t left_out = 0;
+    bool of_all_that_met = false;
+  };
+  // What the last job brought together, once; none: there was nothing.
+  std::optional<Gathered> take_gathered() { return std::exchange(gathered_, {}); }
+  Finished score(const Gathered&);
   // Nobody asks any more.
   void close() { set(closing_); }
   // The session goes away, and the job when it is rung.
@@ -95,11 +92,12 @@ class ScoreLane {
   // Is a copy of those steps on the shelf, or scored?
   bool knows(std::uint64_t steps);
   bool has_scored(std::uint64_t steps);
-  // A score of those steps is to come, whatever was scored before.
-  void expect(std::uint64_t steps);
-  // The scorer, where so many copies of this pacemaker wait for it that the next has to wait, too;
-  // -1: there are fewer.
+  // Is there a score of the copies of all that met?
+  bool has_scored_met();
+  // The scorer, while it evaluates and copies of this pacemaker wait for that; else -1.
   int held_up_by();
+  // May one more copy of this pacemaker wait? Too many do where slower workers have none yet.
+  bool has_room();
   // Makes known what has been scored since the last call. Costs next to nothing if nothing has.
   void take_finished();
   struct Losses {
@@ -113,19 +111,15 @@ class ScoreLane {
 
  private:
   class Job;
-  class Mean;
-  struct Gathered {
-    Model model;
-    Score score;
-    std::uint64_t run_samples = 0;
-  };
   // A scorer's question, or what it tells.
   struct Word {
     enum Kind : std::uint32_t {
       next,       // your first copy after those steps as a pacemaker, if one comes
       exact,      // your copy of those steps
+      met,        // your copy of when all met
       evaluates,  // all copies are here
-      done        // and this is the score: `bytes` of text follow
+      done,       // and this is the score: `bytes` of text follow
+      done_met    // the same of all that met
     };
     std::uint32_t kind = next, bytes = 0;
     std::uint64_t steps = 0, run_samples = 0;
@@ -142,10 +136,13 @@ class ScoreLane {
     const std::lock_guard hold(lock_);
     flag = true;
   }
-  bool is_finishing();
-  std::optional<Finished> score(const Gathered&);
+  bool is_set(const bool& flag);
+  // Nothing: it was given up.
+  std::optional<Finished> score_while(const Gathered&, const std::function<bool()>& goes_on);
+  std::size_t waiting() const;
   // Nothing: not yet.
   std::optional<Answer> answer_to(const Word&);
+  Answer given(const std::shared_ptr<const ScoreCopy>&, std::uint64_t steps);
   void add_finished(const Finished&);
   void make_known();
 
@@ -157,13 +154,14 @@ class ScoreLane {
   const std::size_t count_, statistics_;  // numbers of a copy
   const Keep keep_;
   std::atomic<std::uint64_t> wanted_ = 0;
-  std::atomic<bool> scores_ = false, failed_ = false, abandoned_ = false, has_finished_ = false;
+  std::atomic<bool> scores_ = false, failed_ = false, abandoned_ = false, hurries_ = false,
+                    has_finished_ = false;
   // Under the lock:
   std::map<std::uint64_t, std::shared_ptr<const ScoreCopy>> shelf_;  // by steps
-  std::shared_ptr<const ScoreCopy> resting_;
+  std::shared_ptr<const ScoreCopy> resting_, met_;
   std::uint64_t done_ = 0;  // steps of the last score
   int scorer_ = -1;         // the last one that asked
-  bool evaluating_ = false;
+  bool evaluating_ = false, met_is_scored_ = false;
   bool finishing_ = false, closing_ = false;
   Losses given_, scored_;  // in the last answer, and in scores
   std::vector<Finished> finished_;

@@ -338,7 +338,8 @@ void Session::keep(Score& score, std::uint64_t samples, bool publishes) {
   if (!publishes || experiment.hollow()) return;
   if (options_.folder) recorder_.write([&] { options_.folder->add_metrics(to_json(score)); });
   // Not where the run is now: scores of ranks that go apart come late.
-  if (options_.watcher) options_.watcher->score(score, plan_.position(score.steps - 1).epoch);
+  const std::uint64_t step = score.steps > 0 ? score.steps - 1 : 0;
+  if (options_.watcher) options_.watcher->score(score, plan_.position(step).epoch);
 }
 
 int Session::first_worker() {

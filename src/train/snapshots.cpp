@@ -6,12 +6,13 @@
 namespace lockstep {
 namespace {
 
-constexpr Tag kTold{Purpose::evaluation, 0x10b};
+constexpr Tag kDue{Purpose::evaluation, 0x10b};
 constexpr double kDozeSeconds = 0.02;
 
 }  // namespace
 
-Snapshots::Snapshots(Session& session) : session_(session) {
+Snapshots::Snapshots(Session& session)
+    : session_(session), due_(session.rank().peers, kDue, session.crew().workers) {
   if (!session.crew().works() || session.experiment.hollow()) return;
   lane_ = std::make_shared<ScoreLane>(session.rank(), session.experiment, session.pacemaker(),
                                       session.replica().weights().count(),
@@ -53,7 +54,7 @@ bool Snapshots::is_living(int rank) const {
   return std::ranges::binary_search(all, rank);
 }
 
-void Snapshots::stepped(std::uint64_t taken, bool more) {
+void Snapshots::stepped(std::uint64_t taken, bool may_be_last) {
   if (!lane_) return;
   if (lane_->failed()) session_.rank().scoring->wait(job_);
   lane_->take_finished();
@@ -65,36 +66,26 @@ void Snapshots::stepped(std::uint64_t taken, bool more) {
   }
   if (const std::uint64_t wanted = lane_->take_wanted(); wanted > 0 && !lane_->knows(wanted))
     put(wanted, false);
-  if (session_.pacemaker(here) != self) return take_told();
-  // The last of all is scored when everybody is done.
-  if (!session_.score_due(taken) || taken == session_.last_step() || !more) return;
+  if (session_.pacemaker(here) != self) {
+    while (const auto due = due_.hear())
+      if (!lane_->knows(due->count)) put(due->count, false);
+    return;
+  }
+  // What the run has come to is scored when all have met.
+  if (!session_.score_due(taken) || taken == session_.last_step() || may_be_last) return;
   // Evaluation may lag behind: then the score waits, and with it this worker, out of training time.
+  // In simulation it takes no time.
   const double until = session_.rank().peers.patience().at;
-  for (int by = 0;
-       (by = lane_->held_up_by()) >= 0 && is_living(by) && session_.rank().clock.now() < until;)
+  for (int by = 0; !session_.experiment.simulation && (by = lane_->held_up_by()) >= 0 &&
+                   is_living(by) && session_.rank().clock.now() < until;)
     session_.doze(kDozeSeconds);
+  // Who has no copy yet may wait for this worker by the strategy's rule, so this one does not wait.
+  if (!lane_->has_room()) {
+    ++left_out_;
+    return;
+  }
   put(taken, true);
-  tell(taken);
-}
-
-void Snapshots::tell(std::uint64_t steps) {
-  Transport& peers = session_.rank().peers;
-  for (int r = 0; r < session_.crew().workers; ++r) {
-    if (r == session_.rank().rank()) continue;
-    try {
-      peers.wait(peers.send(r, kTold, bytes_of(steps)));
-    } catch (const TransportError&) {  // it is gone, and nothing is to be had from it
-    }
-  }
-}
-
-void Snapshots::take_told() {
-  Transport& peers = session_.rank().peers;
-  while (const auto told = peers.probe(kAnyRank, kTold)) {
-    std::uint64_t steps = 0;
-    peers.wait(peers.recv(told->from, kTold, bytes_of(steps)));
-    if (!lane_->knows(steps)) put(steps, false);
-  }
+  due_.tell(taken);
 }
 
 void Snapshots::put(std::uint64_t steps, bool paces) {
@@ -128,6 +119,7 @@ std::shared_ptr<const ScoreCopy> Snapshots::copy_of(std::uint64_t steps, bool pa
   about.run_samples = session_.log().samples();
   about.ends_epoch = session_.ends_epoch(steps) ? 1 : 0;
   about.has_model = copy->model.empty() ? 0 : 1;
+  about.left_out = left_out_;
   about.training_s = session_.clock().training_s();
   about.mass = strategy.mass();
   about.bytes = totals[2];
@@ -148,16 +140,15 @@ void Snapshots::rest() {
   ring();
 }
 
-void Snapshots::meet(bool over, bool scored) {
+void Snapshots::meet(std::uint64_t steps, bool over, bool scored) {
   const int self = session_.rank().rank();
-  const std::uint64_t last = session_.last_step();
-  if (lane_ && over) {
-    lane_->expect(last);
-    put(last, false);
-  }
   for (;;) {
     const int scorer = session_.first_worker();
-    if (lane_ && scorer == self) score_all(over, scored);
+    if (lane_ && (over || session_.experiment.has_open_end())) {
+      lane_->met(copy_of(steps, scorer == self));
+      ring();
+    }
+    if (lane_ && scorer == self) score_all(steps, over, scored);
     session_.meet_the_living();
     if (session_.first_worker() == scorer) break;
   }
@@ -171,27 +162,37 @@ void Snapshots::meet(bool over, bool scored) {
                            std::exchange(loss_samples_, 0) - in_scores.samples);
 }
 
-void Snapshots::score_all(bool over, bool scored) {
+void Snapshots::score_all(std::uint64_t steps, bool over, bool scored) {
   become_scorer();
-  lane_->finish();
+  lane_->finish(over);
   ring();
   if (job_ > 0) session_.rank().scoring->wait(std::exchange(job_, 0));
-  while (lane_->gathered()) {
-    score_gathered();
-    do_job([](ScoreLane& lane, Transport& t) { lane.work(t); });
-  }
-  const std::uint64_t last = session_.last_step();
-  if (!over || lane_->has_scored(last)) return;
-  put(last, true);
-  do_job([last](ScoreLane& lane, Transport& t) { lane.gather(t, last); });
-  session_.write(*lane_->gathered());  // before the score, which may take long
-  if (!scored) score_gathered();
+  if (over) write(*gathered_by(&ScoreLane::gather_met));
+  while (const auto next = gathered_by(&ScoreLane::gather_next)) score(*next);
+  const bool is_due = over ? !scored
+                           : session_.experiment.has_open_end() && session_.score_due(steps) &&
+                                 !lane_->has_scored(steps);
+  // Once more, now that it is known which losses are part of earlier scores.
+  if (is_due && !lane_->has_scored_met()) score(*gathered_by(&ScoreLane::gather_met));
 }
 
-void Snapshots::score_gathered() {
-  do_job([finished = lane_->score_gathered()](ScoreLane& lane, Transport& t) {
+void Snapshots::write(const ScoreLane::Gathered& last) {
+  session_.write(last.model);
+  if (last.left_out > 0 && session_.watcher())
+    session_.watcher()->notice(
+        fmt::format("{} scores were left out, because too many waited for copies of slower workers",
+                    last.left_out));
+}
+
+void Snapshots::score(const ScoreLane::Gathered& gathered) {
+  do_job([finished = lane_->score(gathered)](ScoreLane& lane, Transport& t) {
     lane.tell(t, finished);
   });
+}
+
+std::optional<ScoreLane::Gathered> Snapshots::gathered_by(Job job) {
+  do_job([job](ScoreLane& lane, Transport& t) { (lane.*job)(t); });
+  return lane_->take_gathered();
 }
 
 void Snapshots::do_job(const std::function<void(ScoreLane&, Transport&)>& what) {
