@@ -36,12 +36,14 @@ SimulatedStream& SimulatedMail::stream(int from, std::uint32_t key) {
   return s;
 }
 
-void SimulatedMail::queue(SimulatedMessage& m) {
+bool SimulatedMail::queue(SimulatedMessage& m) {
   SimulatedStream& s = stream(m.from(), m.tag.key());
   m.stream = &s;
-  m.flying = true;
   (s.first ? s.last->next : s.first) = &m;
   s.last = &m;
+  // Messages and receives of a stream meet in their order.
+  const bool taken = s.messages++ < s.waiting;
+  return taken || std::ranges::any_of(any_waiting_, [&](auto* r) { return r->tag.key() == s.key; });
 }
 
 void SimulatedMail::landed(SimulatedMessage& m, std::vector<SimulatedRequest*>& completed) {
@@ -62,6 +64,8 @@ void SimulatedMail::lose(SimulatedMessage& m) {
   if (s.last == &m) s.last = before;
   m.next = nullptr;
   m.stream = nullptr;
+  m.parked = false;
+  --s.messages;
 }
 
 void SimulatedMail::shelve(SimulatedMessage& m) {
@@ -87,6 +91,7 @@ void SimulatedMail::unqueue_first(SimulatedStream& s) {
   if (!s.first) s.last = nullptr;
   m.next = nullptr;
   m.stream = nullptr;
+  --s.messages;
 }
 
 SimulatedRequest* SimulatedMail::take_waiting(SimulatedStream& s) {
@@ -100,12 +105,13 @@ SimulatedRequest* SimulatedMail::take_waiting(SimulatedStream& s) {
     s.first_waiting = r->next;
     if (!s.first_waiting) s.last_waiting = nullptr;
     r->next = nullptr;
+    --s.waiting;
   }
   return r;
 }
 
 void SimulatedMail::advance(SimulatedStream& s, std::vector<SimulatedRequest*>* completed) {
-  while (s.first && !s.first->flying && !s.first->shelved) {
+  while (s.first && !s.first->flying && !s.first->parked && !s.first->shelved) {
     SimulatedMessage& m = *s.first;
     SimulatedRequest* r = take_waiting(s);
     if (!r) {
@@ -136,20 +142,25 @@ void SimulatedMail::deliver(SimulatedMessage& m, SimulatedRequest& r) {
   messages_.drop(m);
 }
 
-void SimulatedMail::post(SimulatedRequest& r) {
+SimulatedMessage* SimulatedMail::post(SimulatedRequest& r) {
   r.posted = ++posts_;
   if (r.peer == kAnyRank) {
     const auto shelf = shelves_.find(r.tag.key());
     if (shelf == shelves_.end() || !shelf->second.first) {
       any_waiting_.push_back(&r);
-      return;
+      SimulatedMessage* oldest = nullptr;
+      for (const auto& [key, s] : streams_)
+        if (s.key == r.tag.key() && s.first && s.first->parked &&
+            (!oldest || s.first->due < oldest->due))
+          oldest = s.first;
+      return oldest;
     }
     SimulatedMessage& m = *shelf->second.first;
     SimulatedStream& s = *m.stream;
     unqueue_first(s);
     deliver(m, r);
     advance(s, nullptr);
-    return;
+    return nullptr;
   }
   SimulatedStream& s = stream(r.peer, r.tag.key());
   if (s.first && s.first->shelved) {
@@ -157,10 +168,14 @@ void SimulatedMail::post(SimulatedRequest& r) {
     unqueue_first(s);
     deliver(m, r);
     advance(s, nullptr);  // shelves the next: whoever waited would have got this one
-    return;
+    return nullptr;
   }
   (s.first_waiting ? s.last_waiting->next : s.first_waiting) = &r;
   s.last_waiting = &r;
+  if (++s.waiting > s.messages) return nullptr;
+  SimulatedMessage* m = s.first;
+  for (std::size_t i = 1; i < s.waiting; ++i) m = m->next;
+  return m->parked ? m : nullptr;
 }
 
 void SimulatedMail::withdraw(SimulatedRequest& r) {
@@ -174,24 +189,38 @@ void SimulatedMail::withdraw(SimulatedRequest& r) {
   (before ? before->next : s.first_waiting) = r.next;
   if (s.last_waiting == &r) s.last_waiting = before;
   r.next = nullptr;
+  --s.waiting;
 }
 
 std::optional<Arrival> SimulatedMail::probe(int from, Tag tag) const {
+  const auto is_here = [](const SimulatedStream& s) {
+    return s.first && (s.first->shelved || (s.first->parked && s.first->due <= virtual_now()));
+  };
   const SimulatedMessage* m = nullptr;
   if (from == kAnyRank) {
-    const auto shelf = shelves_.find(tag.key());
-    if (shelf != shelves_.end()) m = shelf->second.first;
-  } else {
-    const auto s = streams_.find(std::uint64_t(from) << 32 | tag.key());
-    if (s != streams_.end() && s->second.first && s->second.first->shelved) m = s->second.first;
+    if (const auto shelf = shelves_.find(tag.key()); shelf != shelves_.end())
+      m = shelf->second.first;
+    if (!m)
+      for (const auto& [key, s] : streams_)
+        if (s.key == tag.key() && is_here(s) && (!m || s.first->due < m->due)) m = s.first;
+  } else if (const auto s = streams_.find(std::uint64_t(from) << 32 | tag.key());
+             s != streams_.end() && is_here(s->second)) {
+    m = s->second.first;
   }
   if (!m) return {};
   return Arrival{m->from(), m->bytes.size};
 }
 
-void SimulatedMail::close() {
-  for (auto& [key, s] : streams_) s.first_waiting = s.last_waiting = nullptr;
+std::vector<SimulatedMessage*> SimulatedMail::close() {
+  std::vector<SimulatedMessage*> parked;
+  for (auto& [key, s] : streams_) {
+    s.first_waiting = s.last_waiting = nullptr;
+    s.waiting = 0;
+    for (SimulatedMessage* m = s.first; m; m = m->next)
+      if (m->parked) parked.push_back(m);
+  }
   any_waiting_.clear();
+  return parked;
 }
 
 }  // namespace lockstep

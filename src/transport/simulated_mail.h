@@ -43,6 +43,8 @@ struct SimulatedMessage final : Flight {
   SimulatedRequest* send = nullptr;
   SimulatedStream* stream = nullptr;  // where it queues; null once taken or lost
   bool flying = false;
+  bool parked = false;  // flies when a receive is posted that takes it; its peer hears of it
+  double due = 0;       // from this time on
   bool shelved = false;
   SimulatedMessage* next = nullptr;                       // in its stream, or in the free list
   SimulatedMessage *later = nullptr, *earlier = nullptr;  // on its shelf
@@ -68,27 +70,29 @@ struct SimulatedStream {
   std::uint32_t key = 0;
   SimulatedMessage *first = nullptr, *last = nullptr;
   SimulatedRequest *first_waiting = nullptr, *last_waiting = nullptr;
+  std::size_t messages = 0, waiting = 0;  // how many of each
 };
 
 class SimulatedMail {
  public:
   SimulatedMail(int rank, SimulatedMessages& messages) : rank_(rank), messages_(messages) {}
 
-  // A message to this lane starts to fly.
-  void queue(SimulatedMessage&);
+  // A message to this lane is sent. Returns whether a receive waits that will take it.
+  bool queue(SimulatedMessage&);
   // It has landed. Hands it to the receive it completes, which is added to `completed`; so are
   // others that waited behind it.
   void landed(SimulatedMessage&, std::vector<SimulatedRequest*>& completed);
   // It will not come: its sender is gone.
   void lose(SimulatedMessage&);
 
-  // Completes the receive at once if its message is here, else lets it wait.
-  void post(SimulatedRequest&);
+  // Completes the receive at once if its message is here, else lets it wait. Returns the message
+  // that it will take if that one is parked.
+  SimulatedMessage* post(SimulatedRequest&);
   void withdraw(SimulatedRequest&);
   // What a receive posted now would get.
   std::optional<Arrival> probe(int from, Tag tag) const;
-  // Forgets all receives: their memory is going away.
-  void close();
+  // Forgets all receives: their memory is going away. Returns what was parked for them.
+  std::vector<SimulatedMessage*> close();
 
  private:
   // Of one tag key: messages that could be handed out, in the order they could.

@@ -119,7 +119,12 @@ SimulatedNetwork::SimulatedNetwork(const SimulatedCluster& cluster)
 
 SimulatedNetwork::~SimulatedNetwork() = default;
 
-void SimulatedNetwork::fly(const Pair& pair, std::size_t bytes, Flight& flight) {
+double SimulatedNetwork::latency_s(int from_rank, int to_rank) const {
+  const bool local = cluster_.host_of(from_rank) == cluster_.host_of(to_rank);
+  return local ? cluster_.local_latency_s : cluster_.latency_s;
+}
+
+void SimulatedNetwork::fly(const Pair& pair, std::size_t bytes, double due, Flight& flight) {
   const std::uint64_t key = std::uint64_t(pair.from_rank) << 36 | std::uint64_t(pair.to_rank) << 8 |
                             std::uint64_t(pair.lane);
   auto known = connections_.find(key);
@@ -134,18 +139,29 @@ void SimulatedNetwork::fly(const Pair& pair, std::size_t bytes, Flight& flight) 
     to.connections.push_back(&known->second);
   }
   Connection& connection = known->second;
-  const bool local = connection.from_host == connection.to_host;
-  const double due = virtual_now() + (local ? cluster_.local_latency_s : cluster_.latency_s);
-  connection.messages.push_back({bytes, &flight, due});
-  if (connection.messages.size() == 1) start_at(due, connection);
+  // One that had to wait for its receive goes before those that are still on their way here.
+  auto& messages = connection.messages;
+  const bool started = connection.action || connection.waits;
+  auto place = messages.end();
+  while (place != messages.begin() + (started ? 1 : 0) && std::prev(place)->due > due) --place;
+  const bool first = place == messages.begin();
+  messages.insert(place, {bytes, &flight, due});
+  if (first) start_at(std::max(virtual_now(), due), connection);
 }
 
 void SimulatedNetwork::start_at(double time, Connection& connection) {
+  connection.starts_at = time;
   const auto [start, is_new] = starts_.try_emplace(time);
   start->second.push_back(&connection);
   if (!is_new) return;
   Timer::set(time, [this, start = start] {
-    const auto due = starts_.extract(start);  // first, since one that starts may ask for another
+    auto due = starts_.extract(start);  // first, since one that starts may ask for another
+    // Not where another message came to be the first, which starts at another time.
+    std::erase_if(due.mapped(), [&](Connection* c) {
+      if (c->starts_at != due.key()) return true;
+      c->starts_at.reset();
+      return false;
+    });
     // Records of transfers side by side in memory: SimGrid walks through them all whenever one
     // ends.
     for (Connection* c : due.mapped()) prepare_first(*c);

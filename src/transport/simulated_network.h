@@ -15,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -45,8 +46,10 @@ class SimulatedNetwork {
   };
 
   simgrid::s4u::Host* host(int host) const { return hosts_[host]; }
-  // Called on an actor. Returns at once (in virtual time).
-  void fly(const Pair&, std::size_t bytes, Flight&);
+  double latency_s(int from_rank, int to_rank) const;
+  // Called on an actor. Returns at once (in virtual time). `due`: when its first byte reaches the
+  // far end, if nothing is before it and that time is not over.
+  void fly(const Pair&, std::size_t bytes, double due, Flight&);
   // The rank's thread of that lane does something else from now on, or is back. At first those of
   // ranks' own lanes are inside calls and others are not.
   void leaves_calls(int rank, int lane) {
@@ -73,11 +76,12 @@ class SimulatedNetwork {
     struct Message {
       std::size_t bytes;
       Flight* flight;
-      double due;  // when its first byte reaches the far end, if nothing is before it
+      double due;  // see fly()
     };
-    std::deque<Message> messages = {};    // the first is under way,
-    simgrid::s4u::CommPtr prepared = {};  // or about to be, by this,
-    bool waits = false;                   // or due, and waits until both ends are inside calls
+    std::deque<Message> messages = {};     // the first is under way,
+    simgrid::s4u::CommPtr prepared = {};   // or about to be, by this,
+    std::optional<double> starts_at = {};  // or will be, at that time,
+    bool waits = false;                    // or due, and waits until both ends are inside calls
     simgrid::kernel::resource::Action* action = nullptr;  // of the first, while it flies
     bool stands = false;                                  // it has started, and stands still
 

@@ -47,9 +47,20 @@ Request SimulatedTransport::send(int to, Tag tag, ConstBytes bytes) {
   m.tag = tag;
   m.bytes = bytes;
   m.send = &r;
-  m.receiver->mail_.queue(m);
-  world_.network.fly({rank_, to, lane_}, lane_ == kScoringLane ? 0 : bytes.size, m);
+  m.due = now() + world_.network.latency_s(rank_, to);
+  const bool taken = m.receiver->mail_.queue(m);
+  m.parked = !taken && bytes.size > kEagerBytes && lane_ != kScoringLane &&
+             host_of(to) != host_of(rank_) && !world_.fate(to).gone;
+  if (!m.parked) fly(m);
   return handle(r);
+}
+
+void SimulatedTransport::fly(SimulatedMessage& m) {
+  m.parked = false;
+  m.flying = true;
+  const int lane = m.sender->lane_;
+  world_.network.fly({m.from(), m.receiver->rank_, lane}, lane == kScoringLane ? 0 : m.bytes.size,
+                     m.due, m);
 }
 
 Request SimulatedTransport::recv(int from, Tag tag, Bytes into, Combine combine) {
@@ -57,7 +68,7 @@ Request SimulatedTransport::recv(int from, Tag tag, Bytes into, Combine combine)
   SimulatedRequest& r = open_request(false, from, tag);
   r.into = into;
   r.combine = combine;
-  mail_.post(r);
+  if (SimulatedMessage* parked = mail_.post(r)) fly(*parked);
   return handle(r);
 }
 
@@ -242,7 +253,7 @@ void SimulatedTransport::close() {
   world_.network.enters_call(rank_, lane_);  // nothing stands still for one that is gone
   awaited_ = {};
   meeting_ = {};
-  mail_.close();
+  for (SimulatedMessage* parked : mail_.close()) fly(*parked);
   for (auto& r : requests_) {
     if (!r->open) continue;
     if (r->message) r->message->receiver->mail_.lose(*r->message);

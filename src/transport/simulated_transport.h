@@ -1,8 +1,9 @@
-// A lane of a rank in the simulated world. The bytes of a send start to fly at once if they are few
-// or its receiver is inside a call (see SimulatedNetwork), and the send completes when they land. A
-// payload is read when a receive takes it: straight from the
-// sender's buffer, or from a copy made when the sender's request ends first. A failed test or probe
-// takes kPollSeconds, or a loop around it would stop the world.
+// A lane of a rank in the simulated world. The bytes of a send start to fly at once if they are
+// few, or if its receive is posted and its receiver is inside a call (see SimulatedNetwork; on one
+// host the receive need not be posted). The send completes when they land. A payload is read when a
+// receive takes it: straight from the sender's buffer, or from a copy made when the sender's
+// request ends first. A failed test or probe takes kPollSeconds, or a loop around it would stop the
+// world.
 #pragma once
 
 #include "transport/simulated_actor.h"
@@ -61,6 +62,7 @@ class SimulatedTransport final : public Transport {
   SimulatedRequest& open_request(bool is_send, int peer, Tag);
   Request handle(const SimulatedRequest&) const;
   SimulatedRequest& find(Request);
+  void fly(SimulatedMessage&);
   void complete(SimulatedRequest&);
   // Ends a request that has completed, was withdrawn, or can't complete.
   void end(SimulatedRequest&);

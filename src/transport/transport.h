@@ -7,10 +7,10 @@
 // that it may do here is ring().
 // Order: messages with the same (from, to, tag key) are received in the order they were sent.
 // Progress: only inside calls on this object; every wait moves all open requests, not just its own.
-// A message of more than kEagerBytes moves only while both ends are inside calls, the sender on its
-// lane and the receiver on the same lane: while one of them computes it stands still. A shorter one
-// may arrive without its sender's further help, and waits for its receiver. So what is to happen
-// beside the computation is a job on the background's lane, at both ends.
+// A message of more than kEagerBytes stands still while either end is outside calls on its lane or,
+// between hosts, its receive is not posted (a probe sees it, others overtake it). A shorter one may
+// arrive without its sender's further help, and waits for its receiver. So what is to happen beside
+// the computation is a job on the background's lane, at both ends.
 // Errors: TransportError that names the rank at fault; nothing waits past its deadline.
 // Leaving: destroying a Transport tells the peers; what they wait for from it then fails with
 // `left`, unless it had already been sent.

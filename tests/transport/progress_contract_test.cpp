@@ -50,6 +50,30 @@ TEST_P(BoundedBuffers, ALongMessageStandsStillWhileItsReceiverComputes) {
   });
 }
 
+// Of what carries messages from host to host.
+class BetweenHosts : public ProgressContract {};
+
+TEST_P(BetweenHosts, ALongMessageStandsStillUntilItsReceiveIsPosted) {
+  run(2, [&](Rank& r) {
+    std::vector<float> numbers(kLong, static_cast<float>(1 + r.rank()));
+    int word = 0;
+    if (r.rank() == 0) {
+      const Request sent = r.peers.send(1, kTag, raw(numbers));
+      const TransportError late = error_of([&] { r.peers.wait(sent, {r.peers.now() + 0.2}); });
+      EXPECT_EQ(late.kind(), TransportError::Kind::deadline);
+      r.peers.wait(r.peers.send(1, kOther, bytes_of(word)));  // overtakes it
+      r.peers.wait(sent);
+    } else {
+      r.peers.wait(r.peers.recv(0, kOther, bytes_of(word)));
+      const auto announced = r.peers.probe(0, kTag);
+      ASSERT_TRUE(announced);
+      EXPECT_EQ(announced->bytes, kLong * sizeof(float));
+      r.peers.wait(r.peers.recv(0, kTag, raw(numbers)));
+      EXPECT_EQ(numbers[kLong - 1], 1);
+    }
+  });
+}
+
 TEST_P(ProgressContract, ALongMessageMovesBesideTheComputationOnTheBackgroundsLane) {
   std::atomic<bool> arrived = false;
   run(2, [&](Rank& r) {
@@ -131,6 +155,18 @@ std::vector<World> bounded_worlds() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Every, BoundedBuffers, ::testing::ValuesIn(bounded_worlds()), world_name);
+
+std::vector<World> worlds_of_hosts() {
+  std::vector<World> all;
+  for (const World& w : worlds())
+    if (w.name == "ucx" || w.name == "simulated")
+      all.push_back({w.name, [run = w.run](int ranks, const Body& body, FabricOptions options) {
+                       options.ranks_per_host = 1;
+                       run(ranks, body, options);
+                     }});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Every, BetweenHosts, ::testing::ValuesIn(worlds_of_hosts()), world_name);
 
 }  // namespace
 }  // namespace lockstep::testing
