@@ -62,7 +62,8 @@ void CentralClient::send_in_turn(Transport& lane) {
     const std::size_t whose = wait_any_while_they_live(lane, turns);
     const Push push = pushes_[whose];
     pushes_.erase(pushes_.begin() + static_cast<std::ptrdiff_t>(whose));
-    send(lane, push.server, push.part);
+    send(lane, push.server, push.part.part(first_of_push(shard(push.server))));
+    send(lane, push.server, push.part.part(rest_of_push(shard(push.server))));
   }
 }
 

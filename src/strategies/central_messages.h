@@ -42,9 +42,16 @@ inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
 
 // Workers that compute equally long push all at once, and a line that all share serves them all
 // late and lets them out together, to meet again in the next step. So long pushes wait until the
-// server says whose turn it is: then they come one after the other, and the workers spread out. Not
-// where workers push while answers are on their way (see CentralStream).
+// server says whose turn it is: then they come one after the other, and the workers spread out.
+// Such a push goes in two messages, and the server tells the next worker when the first is there:
+// what is left fills the line until the next push comes. Not where workers push while answers are
+// on their way (see CentralStream).
 inline bool takes_turns(Slice shard) { return shard.count * sizeof(float) >= 256 * 1024; }
+inline Slice first_of_push(Slice shard) { return {0, shard.count - shard.count / 8}; }
+inline Slice rest_of_push(Slice shard) {
+  const Slice first = first_of_push(shard);
+  return {first.count, shard.count - first.count};
+}
 
 inline Tag central_numbers(Purpose purpose, Values values) {
   return Tag{purpose}.with_format(values.format());

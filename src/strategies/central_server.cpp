@@ -90,10 +90,8 @@ void CentralServer::turn(Replica& replica) {
 }
 
 void CentralServer::give_turns(Replica& replica) {
-  // Two, so that the line is not idle while the next is told.
-  constexpr int kAtOnce = 2;
-  auto pushing = std::ranges::count_if(clients_, [](const Client& c) { return c.has_turn; });
-  for (; pushing < kAtOnce && !queue_.empty(); ++pushing) {
+  const auto has_turn = [](const Client& client) { return client.has_turn; };
+  while (!queue_.empty() && std::ranges::none_of(clients_, has_turn)) {
     const int worker = queue_.front();
     queue_.erase(queue_.begin());
     Client& client = clients_[worker];
@@ -105,7 +103,7 @@ void CentralServer::give_turns(Replica& replica) {
 void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival) {
   Client& client = clients_[worker];
   const std::size_t expected =
-      client.brings ? shard_.count * sizeof(float) : sizeof(CentralRequest);
+      client.brings ? client.coming.count * sizeof(float) : sizeof(CentralRequest);
   if (arrival.bytes != expected)
     throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
                          fmt::format("worker {} sent {} bytes to a server that expects {}: all "
@@ -114,16 +112,24 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
   if (client.brings) {
     client.has_turn = false;
     if (client.told) lane_->wait(*std::exchange(client.told, std::nullopt));
+    if (client.coming.begin + client.coming.count < shard_.count)
+      return await_numbers(worker, rest_of_push(shard_));
     apply(replica, worker);
   } else if (client.request.brings) {
     if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
-    const Values into = client.pushed->values();
     client.brings = true;
-    if (rule_.gives_turns() && takes_turns(shard_)) queue_.push_back(worker);
-    client.receive = lane_->recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
-    return;
+    const bool in_turn = rule_.gives_turns() && takes_turns(shard_);
+    if (in_turn) queue_.push_back(worker);
+    return await_numbers(worker, in_turn ? first_of_push(shard_) : Slice{0, shard_.count});
   }
   act(replica, worker);
+}
+
+void CentralServer::await_numbers(int worker, Slice part) {
+  Client& client = clients_[worker];
+  const Values into = client.pushed->values().part(part);
+  client.coming = part;
+  client.receive = lane_->recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
 }
 
 void CentralServer::apply(Replica& replica, int worker) {

@@ -85,6 +85,7 @@ class CentralServer {
     bool gone = false, rests = false;
     CentralRequest request;
     bool brings = false;  // the open receive is of the numbers, else of a request
+    Slice coming;         // those that the open receive takes
     bool has_turn = false;
     Request receive;
     std::optional<Request> told;  // that it has its turn
@@ -100,6 +101,8 @@ class CentralServer {
 
   bool anyone_active() const;
   void await_request(int worker);
+  // The open receive is of that part of its numbers from now on.
+  void await_numbers(int worker, Slice part);
   // Waits for any worker, and does what it asks for.
   void turn(Replica&);
   void arrived(Replica&, int worker, const Arrival&);
