@@ -14,6 +14,7 @@
 #include <deque>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "cluster/sockets.h"
 #include "transport/fabric.h"
@@ -299,6 +300,17 @@ class Processes {
     pids_[rank] = 0;
   }
 
+  // A rank that has stopped itself stays so until it is told to go on.
+  void await_stop(int rank) { waitpid(pids_[rank], nullptr, WUNTRACED); }
+  void go_on(int rank) { kill(pids_[rank], SIGCONT); }
+
+  // The signal that ended it; 0 if it came to its end by itself.
+  int await_end(int rank) {
+    int status = 0;
+    waitpid(std::exchange(pids_[rank], 0), &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  }
+
   // What a launcher would say.
   void tell(int rank, int dead) { write_block(verdict_[rank], std::string(1, char(dead))); }
 
@@ -389,6 +401,39 @@ TEST(UcxKill, OneThatNeverAnsweredDied) {
   });
   for (const int r : {0, 1}) ranks.await_laps(r, 1);
   ranks.end(1);
+  EXPECT_THAT(ranks.report(0), ::testing::StartsWith("dead 1: "));
+}
+
+// A message is half written when its receiver dies, and before the sender can see that, it has
+// something to read: so it is the next write that fails, not a read.
+TEST(UcxKill, ASenderSurvivesTheDeathThatAWriteFindsFirst) {
+  static constexpr std::size_t kMoreThanSocketsHold = 64 << 20;
+  static constexpr Tag kNews{Purpose::gradients, 2};
+  Processes ranks(2);
+  ranks.start([](Transport& t, const std::function<void()>& lap) {
+    std::vector<std::byte> large(kMoreThanSocketsHold, std::byte(1 - t.rank()));
+    char news = 0;
+    if (t.rank() == 1) {
+      const Request in = t.recv(0, kTag, {large.data(), large.size()});
+      while (large[0] == std::byte{0}) (void)t.test(in);
+      t.wait(t.send(0, kNews, bytes_of(news)));  // that we read no more
+      raise(SIGSTOP);
+      t.wait(t.send(0, kNews, bytes_of(news)));
+      lap();
+      pause();
+    }
+    const Request out = t.send(1, kTag, {large.data(), large.size()});
+    t.wait(t.recv(1, kNews, bytes_of(news)));
+    for (int i = 0; i < 10'000; ++i) (void)t.test(out);  // until nothing more can be written
+    raise(SIGSTOP);
+    t.wait(out);
+  });
+  for (const int r : {0, 1}) ranks.await_stop(r);
+  ranks.go_on(1);
+  ranks.await_laps(1, 1);
+  ranks.end(1);
+  ranks.go_on(0);
+  ASSERT_EQ(ranks.await_end(0), 0);
   EXPECT_THAT(ranks.report(0), ::testing::StartsWith("dead 1: "));
 }
 
