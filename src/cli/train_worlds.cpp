@@ -14,7 +14,6 @@
 #include "cluster/child.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
-#include "cluster/shared_tasks.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
 #include "strategies/registry.h"
@@ -75,11 +74,6 @@ class StopPoint {
   std::optional<std::uint64_t> at_;
 };
 
-// For ranks that share this process. `call_s`: what a call to a coordinator would take.
-std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks_in(TaskBook& book, double call_s) {
-  return [&book, call_s](Rank& rank) { return std::make_unique<SharedTasks>(book, rank, call_s); };
-}
-
 constexpr double kStopSeconds = 60;  // to take a step to its end and write a checkpoint
 
 }  // namespace
@@ -98,8 +92,6 @@ void set_up_process(const Experiment& experiment, int rank, int ranks) {
 WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions options) {
   set_up_process(experiment, 0, 1);
   WorkerOutcome outcome{{}, {}, false};
-  TaskBook tasks(experiment.config.ranks());
-  options.tasks = tasks_in(tasks, 2 * experiment.simulation->cluster.latency_s);
   StopPoint stop;
   options.stopped_after = stop.asked_with(options.stopped);
   run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
@@ -113,8 +105,6 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
   set_up_process(experiment, 0, 1);
   std::mutex turn;
   options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
-  TaskBook tasks(experiment.config.ranks());
-  options.tasks = tasks_in(tasks, 0);
   StopPoint stop;
   options.stopped_after = stop.asked_with(options.stopped);
   WorkerOutcome outcome{{}, {}, false};
@@ -137,7 +127,6 @@ WorkerOutcome train_as_rank(
   job_options.seed = experiment.config.seed;
   job_options.goes_on = strategy_named(experiment.config.strategy).goes_on();
   Job job(start, job_options);
-  options.tasks = [&](Rank&) { return job.tasks(); };
   try {
     // Processes that work a name out by themselves come to different ones.
     const RunFolder folder(text_of_first(job.rank().peers, options.folder->path()));

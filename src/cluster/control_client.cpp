@@ -183,10 +183,6 @@ std::string ControlClient::local_address() const {
   return text;
 }
 
-void ControlClient::call(const std::function<void(protocol::ControlIf&)>& some) {
-  ask([&](auto& client) { some(client); });
-}
-
 void ControlClient::leave(int status, int blamed, const std::string& why) {
   ask([&](auto& client) { client.leave(status, blamed, why); });
 }

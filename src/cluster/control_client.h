@@ -39,8 +39,6 @@ class ControlClient {
   protocol::Roster roster(int round, int first);
   protocol::News heartbeat(int deaths, int departed);
   void leave(int status, int blamed, const std::string& why);
-  // Any call of the service.
-  void call(const std::function<void(protocol::ControlIf&)>&);
 
   // Our own address on the way to the coordinator, without the port.
   std::string local_address() const;

@@ -92,12 +92,6 @@ void ControlHandler::heartbeat(protocol::News& news, int32_t deaths, int32_t dep
   news = members_.news(deaths, departed);
 }
 
-void ControlHandler::serve(const std::function<void(int rank)>& call) {
-  expect(Stage::joined);
-  members_.heard_from(transcript_.rank);
-  or_refuse([&] { call(transcript_.rank); });
-}
-
 void ControlHandler::leave(int32_t status, int32_t blamed, const std::string& why) {
   expect(Stage::joined);
   members_.leave(transcript_.rank, status, blamed, why);

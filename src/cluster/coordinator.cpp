@@ -69,11 +69,10 @@ int places_for_strangers(int ranks) {
 // calls come from the server's thread.
 class Handlers final : public protocol::ControlIfFactory {
  public:
-  Handlers(Members& members, TaskBook& tasks, const std::string& key)
-      : members_(members), tasks_(tasks), key_(key) {}
+  Handlers(Members& members, const std::string& key) : members_(members), key_(key) {}
 
   protocol::ControlIf* getHandler(const thrift::TConnectionInfo& info) override {
-    auto* handler = new ControlHandler(members_, tasks_, key_, clock_);
+    auto* handler = new ControlHandler(members_, key_);
     open_[handler] = {std::dynamic_pointer_cast<TSocket>(info.transport), ++admitted_};
     return handler;
   }
@@ -84,7 +83,6 @@ class Handlers final : public protocol::ControlIfFactory {
   }
 
   void tick() {
-    clock_.now();
     for (auto& [handler, connection] : open_)
       if (!handler->trusted() && ++connection.ticks > kStrangerTicks) turn_out(connection);
   }
@@ -123,9 +121,7 @@ class Handlers final : public protocol::ControlIfFactory {
   }
 
   Members& members_;
-  TaskBook& tasks_;
   const std::string& key_;
-  AwakeClock clock_;  // looked at in every tick
   std::map<ControlHandler*, Connection> open_;
   std::uint64_t admitted_ = 0;
 };
@@ -282,12 +278,10 @@ class Door final : public thrift::transport::TNonblockingServerTransport {
 struct Coordinator::Server {
   explicit Server(const CoordinatorOptions& options)
       : members(options.size),
-        tasks(options.size),
         key(options.key),
         host(options.listen.host),
-        handlers(std::make_shared<Handlers>(members, tasks, key)),
+        handlers(std::make_shared<Handlers>(members, key)),
         door(std::make_shared<Door>(options.listen, options.size)) {
-    members.on_gone([this](int rank) { tasks.bury(rank); });
     // What strangers send is no news: Thrift would print a line for each.
     thrift::GlobalOutput.setOutputFunction([](const char*) {});
     auto protocols = std::make_shared<
@@ -334,7 +328,6 @@ struct Coordinator::Server {
   }
 
   Members members;
-  TaskBook tasks;
   std::string key;
   std::string host;
   std::shared_ptr<Handlers> handlers;

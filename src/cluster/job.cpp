@@ -13,7 +13,6 @@
 #include "cluster/host.h"
 #include "cluster/iface.h"
 #include "cluster/membership.h"
-#include "cluster/remote_tasks.h"
 #include "cluster/wiring.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
@@ -123,10 +122,6 @@ Job::~Job() {
 }
 
 Rank& Job::rank() { return parts_->rank->rank(); }
-
-std::unique_ptr<TaskBoard> Job::tasks() {
-  return std::make_unique<RemoteTasks>(*parts_->membership);
-}
 
 void Job::leave() {
   parts_->deaths.blame(

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "cluster/start.h"
-#include "cluster/tasks.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -32,8 +31,6 @@ class Job {
   ~Job();
 
   Rank& rank();
-  // The job's tasks, as this rank sees them. Not to outlive the job.
-  std::unique_ptr<TaskBoard> tasks();
 
   // In good order. Rank 0 of another launcher's job, which serves the coordinator, waits here until
   // all have left or died. rank() must not be used after it.

@@ -100,7 +100,6 @@ void Members::leave(int rank, int status, int blamed, const std::string& why) {
   if (status != kWell && !survivor) return bury(rank, why);
   entry.state = State::left;
   if (status == kWell) departed_.push_back(rank);
-  if (gone_) gone_(rank);
   if (survivor) survivors_.push_back({rank, blamed, death(rank, why).reason});
 }
 
@@ -142,7 +141,6 @@ void Members::tick() {
 void Members::bury(int rank, const std::string& reason) {
   ranks_[rank].state = State::dead;
   deaths_.push_back(death(rank, reason));
-  if (gone_) gone_(rank);
 }
 
 std::vector<protocol::Death> Members::deaths(int known) const {

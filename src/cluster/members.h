@@ -3,7 +3,6 @@
 // nobody for it. Thread-safe.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -32,9 +31,6 @@ class Members {
 
   explicit Members(int size);
   int size() const { return static_cast<int>(ranks_.size()); }
-
-  // Told once of each rank that left or died, on the thread that found out. Before anybody joins.
-  void on_gone(std::function<void(int rank)> gone) { gone_ = std::move(gone); }
 
   // UsageError if the rank is not in 0..size-1, is taken, or if the worker counts another `size`.
   void join(const protocol::Member&, int size);
@@ -80,7 +76,6 @@ class Members {
   };
   void bury(int rank, const std::string& reason);
 
-  std::function<void(int rank)> gone_;
   mutable std::mutex mutex_;
   std::vector<Entry> ranks_;
   std::vector<protocol::Death> deaths_;

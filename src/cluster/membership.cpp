@@ -93,11 +93,6 @@ void Membership::watch(Deaths& deaths) {
   });
 }
 
-void Membership::ask(const std::function<void(protocol::ControlIf&)>& call) {
-  std::lock_guard one(calls_);
-  control_.call(call);
-}
-
 void Membership::beat(Deaths& deaths) {
   int known = 0, departed = 0;
   std::unique_lock lock(mutex_);
@@ -106,10 +101,7 @@ void Membership::beat(Deaths& deaths) {
     lock.unlock();
     try {
       const double asked = wall_now();
-      const auto news = [&] {
-        std::lock_guard one(calls_);
-        return control_.heartbeat(known, departed);
-      }();
+      const auto news = control_.heartbeat(known, departed);
       for (const int rank : news.departed) {
         ++departed;
         if (rank >= 0 && rank < size_) deaths.report_left(rank);

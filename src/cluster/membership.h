@@ -43,8 +43,6 @@ class Membership {
   // coordinator is lost, it reports every peer that had not left as dead. `deaths` must outlive
   // this. Once, after ready().
   void watch(Deaths& deaths);
-  // Any call of the service, beside the heartbeats. Errors as of ControlClient.
-  void ask(const std::function<void(protocol::ControlIf&)>&);
 
   // Tells the coordinator, see Members::leave(). A coordinator already lost is no error here.
   void leave(int status, int blamed, const std::string& why);
@@ -59,7 +57,6 @@ class Membership {
   const int rank_, size_;
   const bool served_by_rank_0_;
   Countdown time_;
-  std::mutex calls_;  // the connection is the rank's and the heartbeats', by turns
   ControlClient control_;
   std::mutex mutex_;
   std::condition_variable stopped_;

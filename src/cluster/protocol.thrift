@@ -1,12 +1,9 @@
 // What a worker says to the coordinator, over framed binary Thrift. A connection serves one rank: hello, prove,
 // then three rounds in which all ranks take part (join: who is where; offer: how to reach me; ready: I can reach
-// all), each followed by roster until all have done so, then heartbeats, tasks (see tasks.h), leave. Out of turn
-// is refused.
+// all), each followed by roster until all have done so, then heartbeats, leave. Out of turn is refused.
 namespace cpp lockstep.protocol
 
-const i32 VERSION = 3
-// Of a task's indices that travel at once: 4 bytes each, little end first.
-const i32 INDICES_A_PAGE = 4000
+const i32 VERSION = 4
 
 struct Member {
   1: i32 rank
@@ -38,31 +35,6 @@ struct Roster {
   3: list<Death> deaths     // the first ones, while some are missing
 }
 
-// A TaskOffer, without the indices.
-struct Handed {
-  1: i32 kind
-  2: i64 round
-  3: i32 task
-  4: i64 count   // of its indices
-}
-
-// A TaskState.
-struct TaskLine {
-  1: i32 kind
-  2: i32 holder
-  3: i32 issues
-  4: double loss
-  5: i64 samples
-}
-
-// A RoundState.
-struct Round {
-  1: i64 number
-  2: i32 count               // of its tasks
-  3: list<TaskLine> tasks    // from the one asked for on, as many as fit
-  4: double next_in_s
-}
-
 exception Refused {
   1: string why
 }
@@ -82,19 +54,4 @@ service Control {
   // status 0: in good order; 1: this rank failed because of rank `blamed`, or by itself (-1); 2: and
   // nobody may go on without it.
   void leave(1: i32 status, 2: i32 blamed, 3: string why) throws (1: Refused refused)
-
-  // What the manager of rounds says: it prepares a round, adds the indices of its tasks, and begins it.
-  void prepare_round(1: i64 round, 2: i32 tasks, 3: double give_up_s, 4: bool reissue)
-      throws (1: Refused refused)
-  void add_indices(1: i32 task, 2: binary indices) throws (1: Refused refused)
-  void begin_round() throws (1: Refused refused)
-  Round look_at_round(1: i32 first) throws (1: Refused refused)
-  void bury(1: i32 rank) throws (1: Refused refused)
-  void take_back(1: i32 task) throws (1: Refused refused)
-  void close_rounds() throws (1: Refused refused)
-  // What its workers say.
-  Handed take_task() throws (1: Refused refused)
-  binary task_page(1: i64 round, 2: i32 task, 3: i64 first) throws (1: Refused refused)
-  bool report_task(1: i64 round, 2: i32 task, 3: double loss, 4: i64 samples)
-      throws (1: Refused refused)
 }

@@ -27,6 +27,25 @@ constexpr std::array<std::string_view, 3> kRules{"average", "weighted", "first"}
 constexpr std::array<std::string_view, 2> kExchanges{"messages", "files"};
 constexpr std::array<std::string_view, 2> kReissues{"always", "never"};
 
+// into[i] = sum over k of factors[k] · from[k][i], in that order, in double precision and rounded
+// once: equal vectors, by factors that add up to one, come out as they are. Hollow: nothing.
+void mix(Values into, std::span<const double> factors, std::span<const Values> from) {
+  if (into.is_hollow()) return;
+  // A block of sums stays in the cache while all vectors are added to it.
+  constexpr std::size_t kBlock = 2048;
+  double sums[kBlock];
+  auto* const out = reinterpret_cast<float*>(into.bytes().data);
+  for (const Slice block : pieces({0, into.count()}, kBlock)) {
+    std::fill_n(sums, block.count, 0.0);
+    for (std::size_t k = 0; k < from.size(); ++k) {
+      const auto* const v = reinterpret_cast<const float*>(from[k].bytes().data) + block.begin;
+      for (std::size_t i = 0; i < block.count; ++i) sums[i] += factors[k] * double(v[i]);
+    }
+    for (std::size_t i = 0; i < block.count; ++i)
+      out[block.begin + i] = static_cast<float>(sums[i]);
+  }
+}
+
 class EpochAverage final : public RoundStrategy {
  public:
   EpochAverage(const Crew& crew, Rule rule, const RoundTerms& terms)
@@ -141,8 +160,8 @@ class EpochAverage final : public RoundStrategy {
 StrategyMaker epoch_average(const Options& options) {
   const Rule rule = static_cast<Rule>(options.choice("aggregate", kRules));
   const RoundTerms terms{.by_files = options.choice("exchange", kExchanges) == 1,
-                         .give_up_s = options.seconds("give_up"),
-                         .reissue = options.choice("reissue", kReissues) == 0};
+                         .tasks = {.give_up_s = options.seconds("give_up"),
+                                   .reissue = options.choice("reissue", kReissues) == 0}};
   return [=](const Crew& crew) { return std::make_unique<EpochAverage>(crew, rule, terms); };
 }
 

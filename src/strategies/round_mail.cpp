@@ -10,7 +10,6 @@ namespace {
 
 constexpr Tag kNotes{Purpose::control, 0x901};
 constexpr Tag kAnswers{Purpose::control, 0x902};
-constexpr Tag kWord{Purpose::control, 0x903};
 
 // The messages of a model. Statistics are no part of what strategies are compared by.
 struct Part {
@@ -73,11 +72,6 @@ void ManagerMail::take(int worker, const RoundModel& into) {
 void ManagerMail::send(int worker, Tag tag, ConstBytes bytes, std::shared_ptr<const void> kept) {
   if (has(worker))
     open_.push_back({peers_.send(worker, tag, bytes), worker, What::sent, std::move(kept)});
-}
-
-void ManagerMail::word(int worker, const RoundWord& word) {
-  const auto kept = std::make_shared<const RoundWord>(word);
-  send(worker, kWord, {kept.get(), sizeof *kept}, kept);
 }
 
 void ManagerMail::answer(int worker, const RoundNote& note,
@@ -154,41 +148,40 @@ std::optional<ManagerMail::Event> ManagerMail::next(Deadline deadline) {
 
 void WorkerMail::wait(Request request) { wait_while_it_lives(peers_, request); }
 
-RoundWord WorkerMail::await_word() {
-  RoundWord word;
-  wait(peers_.recv(manager_, kWord, bytes_of(word)));
-  return word;
-}
-
-std::optional<RoundWord> WorkerMail::look_for_word() {
-  if (!peers_.probe(manager_, kWord)) return {};
-  return await_word();
-}
-
-RoundNote WorkerMail::ask(std::uint64_t round, int task, const std::optional<RoundModel>& into) {
-  const RoundNote wants{RoundNote::Kind::wants, task, round, {}};
+RoundNote WorkerMail::next_answer() {
   RoundNote answer;
-  const Request come = peers_.recv(manager_, kAnswers, bytes_of(answer));
-  wait(peers_.send(manager_, kNotes, {&wants, sizeof wants}));
-  wait(come);
-  if (into && answer.kind == RoundNote::Kind::granted)
-    for (const Part& part : parts_of(*into, true))
-      wait(peers_.recv(manager_, part.tag, part.bytes));
+  wait(peers_.recv(manager_, kAnswers, bytes_of(answer)));
   return answer;
 }
 
-void WorkerMail::hand_in(std::uint64_t round, int task, const RoundProof& proof,
-                         const std::optional<RoundModel>& model) {
-  const RoundNote note{RoundNote::Kind::hands_in, task, round, proof};
+RoundNote WorkerMail::ask(const RoundNote& note) {
   wait(peers_.send(manager_, kNotes, {&note, sizeof note}));
-  if (!model) return;
-  for (const Part& part : parts_of(*model, false))
-    wait(peers_.send(manager_, part.tag, part.bytes));
+  return next_answer();
 }
 
-void WorkerMail::leave() {
-  const RoundNote note{RoundNote::Kind::leaves, 0, 0, {}};
-  wait(peers_.send(manager_, kNotes, {&note, sizeof note}));
+RoundNote WorkerMail::want() {
+  RoundNote answer = ask({});
+  // The end of the last task's round may have crossed the question.
+  while (answer.kind == RoundNote::Kind::refused) answer = next_answer();
+  return answer;
+}
+
+void WorkerMail::receive(const RoundModel& into) {
+  for (const Part& part : parts_of(into, true)) wait(peers_.recv(manager_, part.tag, part.bytes));
+}
+
+bool WorkerMail::is_refused() {
+  if (!peers_.probe(manager_, kAnswers)) return false;
+  next_answer();  // nothing else comes unasked
+  return true;
+}
+
+bool WorkerMail::hand_in(const RoundNote& note, const std::optional<RoundModel>& model) {
+  if (ask(note).kind != RoundNote::Kind::granted) return false;
+  if (!model) return true;
+  for (const Part& part : parts_of(*model, false))
+    wait(peers_.send(manager_, part.tag, part.bytes));
+  return true;
 }
 
 }  // namespace lockstep

@@ -1,11 +1,15 @@
-// What the manager of rounds and its workers say to each other directly: short notes, and weights.
-// Neither side waits for a given worker, so one that is slow or gone holds nobody up; both wait for
-// as long as the other side lives, since rounds take as long as they take.
+// What the manager of rounds and its workers say to each other: short notes, and weights. The
+// manager never waits for a given worker, so one that is slow or gone holds nobody up; both sides
+// wait for as long as the other lives, since rounds take as long as they take.
 //
-//   worker:  wants(round, task)    → manager: granted, then the model; or refused: round is over
-//   worker:  hands_in(round, task) → then its model, if models travel by message
-//   manager: word                  → a worker that had nothing to do looks again
-//   worker:  leaves                → it has heard that all is over, and asks no more
+//   worker:  wants     → manager, when there is one: granted (a task), then the round's model;
+//                        or over: there are no more rounds
+//   worker:  hands_in  → manager: granted, then the worker sends its model; or refused: too late
+//   manager: refused   → unasked, to a worker whose task's round is over, in place of the answer
+//                        to its hands_in
+//
+// A task is a number: which samples it has every rank knows from the plan of the run. Models travel
+// in these messages or as files (train/weight_files.h).
 #pragma once
 
 #include <deque>
@@ -25,19 +29,17 @@ struct RoundProof {
 };
 
 struct RoundNote {
-  enum class Kind : std::uint32_t { wants, hands_in, granted, refused, leaves };
+  enum class Kind : std::uint32_t { wants, hands_in, granted, refused, over };
   Kind kind = Kind::wants;
   std::int32_t task = 0;
   std::uint64_t round = 0;
-  RoundProof proof;  // of the model that comes or goes with it
-};
-
-// What the manager tells all: which round it is, and how long the time since the last one was that
-// is nobody's training time.
-struct RoundWord {
-  std::uint64_t round = 0;
+  RoundProof proof = {};  // of the model that follows this note, or goes as a file
+  // Of the answer to `wants`: how long the worker waited for it in time that is nobody's training
+  // time, between two rounds.
   double aside_s = 0;
-  std::uint64_t over = 0;  // 1: there are no more rounds
+  // Of `hands_in`: the mean loss over so many samples.
+  double loss = 0;
+  std::uint64_t samples = 0;
 };
 
 // What travels. The memory is somebody else's.
@@ -69,18 +71,17 @@ class ManagerMail {
     int worker = 0;
     RoundNote note = {};
   };
-  // What comes next: a note, a whole model that was to be taken, or that a worker is gone; each
-  // worker's in order. None: nothing until the deadline, or no worker is left.
+  // What comes next: a note, a whole model that was to be taken, or that a worker is gone, which is
+  // the last of it. A worker's notes come in order; its next note may come before its model. None:
+  // nothing until the deadline, or no worker is left.
   std::optional<Event> next(Deadline);
 
   bool has(int worker) const { return workers_[worker].here; }
   int present() const;
 
-  // A worker that waits looks again; one that doesn't will, once for every word.
-  void word(int worker, const RoundWord&);
-  // The answer to `wants`: with the model if there is one.
-  void answer(int worker, const RoundNote&, const std::shared_ptr<const ModelCopy>&);
-  // After `hands_in`: its model goes there, which stays in place until it has come.
+  // Sends the note, and after it the model if there is one. Nothing happens if the worker is gone.
+  void answer(int worker, const RoundNote&, const std::shared_ptr<const ModelCopy>& = nullptr);
+  // After a `hands_in` that was granted: the model goes there, which stays in place until it came.
   void take(int worker, const RoundModel& into);
 
  private:
@@ -113,18 +114,19 @@ class WorkerMail {
  public:
   WorkerMail(Transport& peers, int manager) : peers_(peers), manager_(manager) {}
 
-  // Until the manager gives word.
-  RoundWord await_word();
-  // If it has: without waiting.
-  std::optional<RoundWord> look_for_word();
-  // Asks for the model of that round, which comes if `into` is given. The manager's answer.
-  RoundNote ask(std::uint64_t round, int task, const std::optional<RoundModel>& into);
-  // `model`: unless it travels otherwise.
-  void hand_in(std::uint64_t round, int task, const RoundProof&,
-               const std::optional<RoundModel>& model);
-  void leave();
+  // Asks for a task and waits until there is one: granted, or over.
+  RoundNote want();
+  // The model that follows a grant.
+  void receive(const RoundModel& into);
+  // Has this worker been told that its task's round is over? Never waits.
+  bool is_refused();
+  // Says `note`, a hands_in, and sends the model if that is granted and the model travels by
+  // message. False: the result comes too late. Not after is_refused().
+  bool hand_in(const RoundNote& note, const std::optional<RoundModel>& model);
 
  private:
+  RoundNote ask(const RoundNote&);
+  RoundNote next_answer();
   void wait(Request request);
 
   Transport& peers_;

@@ -7,15 +7,16 @@
 #include <span>
 #include <string_view>
 
+#include "core/error.h"
 #include "strategies/round_mail.h"
 #include "strategies/strategy.h"
+#include "strategies/task_book.h"
 
 namespace lockstep {
 
 struct RoundTerms {
   bool by_files = false;  // weights travel as files in the run's folder, else as messages
-  double give_up_s = 0;   // a task that is out for longer is given up; 0: only if its holder dies
-  bool reissue = true;    // what is given up is handed to somebody else, else dropped
+  TaskRules tasks = {};   // when they are given up, and what becomes of them then
 };
 
 // What a task came to.
@@ -57,10 +58,9 @@ class RoundStrategy : public Strategy {
 };
 
 // The strategy's view as one that goes in rounds. InternalError if it does not.
-RoundStrategy& in_rounds(Strategy&);
-
-// into[i] = sum over k of factors[k] · from[k][i], in that order, in double precision and rounded
-// once: equal vectors, by factors that add up to one, come out as they are. Hollow: nothing.
-void mix(Values into, std::span<const double> factors, std::span<const Values> from);
+inline RoundStrategy& in_rounds(Strategy& strategy) {
+  if (auto* rounds = dynamic_cast<RoundStrategy*>(&strategy)) return *rounds;
+  throw InternalError("a strategy that does not go in rounds, where one that does is needed");
+}
 
 }  // namespace lockstep

@@ -353,12 +353,6 @@ std::unique_ptr<Group> Session::group_of(std::vector<int> ranks) {
   return std::make_unique<Group>(rank_.peers, std::move(ranks));
 }
 
-std::unique_ptr<TaskBoard> Session::open_tasks() {
-  if (!options_.tasks)
-    throw InternalError("a run in rounds, and nobody said where its tasks are kept");
-  return options_.tasks(rank_);
-}
-
 void Session::together() { patient_barrier(present(), kTogether); }
 
 void Session::line_up() {

@@ -117,8 +117,6 @@ class Session {
   Recorder& recorder() { return recorder_; }
   const Moved& moved() const { return moved_; }
   const RunFolder* folder() const { return options_.folder; }
-  // REQUIRES: a strategy that goes in rounds.
-  std::unique_ptr<TaskBoard> open_tasks();
   Watcher* watcher() { return leads() ? options_.watcher : nullptr; }
 
  private:

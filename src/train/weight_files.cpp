@@ -1,6 +1,5 @@
 #include "train/weight_files.h"
 
-#include <cstring>
 #include <filesystem>
 
 #include "core/error.h"
@@ -11,56 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In front of the numbers: weights, then statistics.
-struct Header {
-  char kind[8] = {'l', 'o', 'c', 'k', 'm', 'd', 'l', '1'};
-  std::uint64_t weights = 0, statistics = 0;
-  char sha256[64] = {};  // of the numbers, in hexadecimal
-};
-
-void write_model(const std::string& path, const RoundModel& model) {
-  const Bytes weights = model.weights.bytes(), statistics = model.statistics.bytes();
-  std::string text(sizeof(Header) + weights.size + statistics.size, '\0');
-  char* const numbers = text.data() + sizeof(Header);
-  std::memcpy(numbers, weights.data, weights.size);
-  if (statistics.size > 0) std::memcpy(numbers + weights.size, statistics.data, statistics.size);
-  Header header;
-  header.weights = model.weights.count();
-  header.statistics = model.statistics.count();
-  const std::string sum = checksum({numbers, weights.size + statistics.size});
-  std::memcpy(header.sha256, sum.data(), sizeof header.sha256);
-  std::memcpy(text.data(), &header, sizeof header);
-  write_whole(path, text);
-}
-
-bool read_model(const std::string& path, const RoundModel& into) {
-  std::string text;
-  try {
-    text = read_whole(path);
-  } catch (const UsageError&) {
-    if (!fs::exists(path)) return false;
-    throw;
-  }
-  Header header;
-  const Bytes weights = into.weights.bytes(), statistics = into.statistics.bytes();
-  if (text.size() >= sizeof header) std::memcpy(&header, text.data(), sizeof header);
-  if (text.size() != sizeof header + weights.size + statistics.size ||
-      std::memcmp(header.kind, Header().kind, sizeof header.kind) != 0 ||
-      header.weights != into.weights.count() || header.statistics != into.statistics.count())
-    throw UsageError(
-        fmt::format("{} is cut, or not of this network: it has {} bytes where {} are "
-                    "expected",
-                    path, text.size(), sizeof header + weights.size + statistics.size));
-  const char* const numbers = text.data() + sizeof header;
-  if (checksum({numbers, weights.size + statistics.size}) !=
-      std::string(header.sha256, sizeof header.sha256))
-    throw UsageError(fmt::format("{} is damaged: its checksum is not that of its numbers", path));
-  std::memcpy(weights.data, numbers, weights.size);
-  if (statistics.size > 0) std::memcpy(statistics.data, numbers + weights.size, statistics.size);
-  return true;
-}
-
-constexpr int kDigits = 8;  // of a round in a file's name
+constexpr int kDigits = 8;             // of a round in a file's name
+constexpr std::size_t kSumBytes = 64;  // after the numbers: their checksum, in hexadecimal
 
 }  // namespace
 
@@ -68,35 +19,46 @@ WeightFiles::WeightFiles(const std::string& run_folder) : folder_(run_folder + "
   fs::create_directories(folder_);
 }
 
-std::string WeightFiles::name(std::uint64_t round) const {
-  return fmt::format("{}/{:0{}}.model", folder_, round, kDigits);
+std::string WeightFiles::of_round(std::uint64_t round) {
+  return fmt::format("{:0{}}.model", round, kDigits);
 }
 
-std::string WeightFiles::name(std::uint64_t round, int task, int worker) const {
-  return fmt::format("{}/{:0{}}-task{}-rank{}.model", folder_, round, kDigits, task, worker);
+std::string WeightFiles::of_result(std::uint64_t round, int task, int worker) {
+  return fmt::format("{:0{}}-task{}-rank{}.model", round, kDigits, task, worker);
 }
 
-void WeightFiles::write(std::uint64_t round, const RoundModel& model) const {
-  write_model(name(round), model);
+void WeightFiles::write(const std::string& name, const RoundModel& model) const {
+  std::string text;
+  for (const Bytes part : {model.weights.bytes(), model.statistics.bytes()})
+    if (part.size > 0) text.append(reinterpret_cast<const char*>(part.data), part.size);
+  write_whole(path_of(name), text + checksum({text.data(), text.size()}));
 }
 
-bool WeightFiles::read(std::uint64_t round, const RoundModel& into) const {
-  return read_model(name(round), into);
+bool WeightFiles::read(const std::string& name, const RoundModel& into) const {
+  const std::string path = path_of(name);
+  std::string text;
+  try {
+    text = read_whole(path);
+  } catch (const UsageError&) {
+    if (!fs::exists(path)) return false;
+    throw;
+  }
+  const Bytes weights = into.weights.bytes(), statistics = into.statistics.bytes();
+  const std::size_t size = weights.size + statistics.size;
+  if (text.size() != size + kSumBytes)
+    throw UsageError(
+        fmt::format("{} is cut, or not of this network: it has {} bytes where {} are expected",
+                    path, text.size(), size + kSumBytes));
+  if (checksum({text.data(), size}) != text.substr(size))
+    throw UsageError(fmt::format("{} is damaged: its checksum is not that of its numbers", path));
+  copy(weights, {text.data(), weights.size});
+  copy(statistics, {text.data() + weights.size, statistics.size});
+  return true;
 }
 
-void WeightFiles::write_result(std::uint64_t round, int task, int worker,
-                               const RoundModel& model) const {
-  write_model(name(round, task, worker), model);
-}
-
-bool WeightFiles::read_result(std::uint64_t round, int task, int worker,
-                              const RoundModel& into) const {
-  return read_model(name(round, task, worker), into);
-}
-
-void WeightFiles::remove_result(std::uint64_t round, int task, int worker) const {
+void WeightFiles::remove(const std::string& name) const {
   std::error_code ignored;
-  fs::remove(name(round, task, worker), ignored);
+  fs::remove(path_of(name), ignored);
 }
 
 void WeightFiles::throw_not_shared(const std::string& what) const {

@@ -1,6 +1,6 @@
 // Models as files that the manager of rounds and its workers share, in exchange/ of the run's
-// folder: on several hosts that must be a shared one. Written beside and renamed, with lengths and
-// a checksum, so that what is read is whole.
+// folder: on several hosts that must be a shared one. A file is written beside and renamed, and
+// ends with a checksum, so that what is read is whole.
 #pragma once
 
 #include <string>
@@ -14,27 +14,25 @@ class WeightFiles {
   // Makes the folder.
   explicit WeightFiles(const std::string& run_folder);
 
-  // The model that a round starts from.
-  void write(std::uint64_t round, const RoundModel&) const;
-  // False: there is no such file. UsageError if it is damaged, or of another network.
-  bool read(std::uint64_t round, const RoundModel& into) const;
+  // Names of files: the model that a round starts from; what a worker made of a task.
+  static std::string of_round(std::uint64_t round);
+  static std::string of_result(std::uint64_t round, int task, int worker);
 
-  // What a worker made of a task.
-  void write_result(std::uint64_t round, int task, int worker, const RoundModel&) const;
-  bool read_result(std::uint64_t round, int task, int worker, const RoundModel& into) const;
-  void remove_result(std::uint64_t round, int task, int worker) const;
+  void write(const std::string& name, const RoundModel&) const;
+  // False: there is no such file. UsageError if it is damaged, or of another network.
+  bool read(const std::string& name, const RoundModel& into) const;
+  void remove(const std::string& name) const;
 
   // `what` should be there and is not. UsageError.
   [[noreturn]] void throw_not_shared(const std::string& what) const;
 
-  // Of that round and of earlier ones, which nobody needs any more; but not what somebody who is
-  // late is still writing.
+  // The files of that round and of earlier ones, which nobody needs any more; but not the one that
+  // a late worker is still writing.
   void remove_until(std::uint64_t round) const;
   void remove_all() const;
 
  private:
-  std::string name(std::uint64_t round) const;
-  std::string name(std::uint64_t round, int task, int worker) const;
+  std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
 };

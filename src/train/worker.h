@@ -3,7 +3,6 @@
 
 #include <functional>
 
-#include "cluster/tasks.h"
 #include "strategies/registry.h"
 #include "train/compute_time.h"
 #include "train/experiment.h"
@@ -33,8 +32,6 @@ struct WorkerOptions {
   std::function<bool(std::uint64_t taken)> stopped_after;
   bool own_process = false;  // no other rank is in this process: its use is this rank's
   ComputeTurns turns;
-  // A rank's view of the run's tasks, for strategies that go in rounds.
-  std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks;
   StrategyMaker strategy;  // one's own, in place of the one that the configuration names
 };
 

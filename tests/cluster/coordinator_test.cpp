@@ -291,17 +291,13 @@ TEST(ControlHandler, DoesNothingOutOfTurn) {
   const int kVersion = protocol::g_protocol_constants.VERSION;
   Members members(1);
   const std::string key = random_key();
-  TaskBook tasks(1);
-  AwakeClock clock;
-  ControlHandler handler(members, tasks, key, clock);
+  ControlHandler handler(members, key);
   protocol::Roster roster;
   protocol::News news;
   std::string text;
   EXPECT_THROW(handler.prove(text, text), protocol::Refused);
   EXPECT_THROW(handler.join(protocol::Member()), protocol::Refused);
   EXPECT_THROW(handler.roster(roster, 1, 0), protocol::Refused);
-  EXPECT_THROW(handler.begin_round(), protocol::Refused);
-  EXPECT_THROW(handler.report_task(0, 0, 0, 0), protocol::Refused);
   EXPECT_THROW(handler.offer(3, {}), protocol::Refused);
   EXPECT_THROW(handler.ready(), protocol::Refused);
   EXPECT_THROW(handler.heartbeat(news, 0, 0), protocol::Refused);

@@ -12,6 +12,8 @@ using Event = ManagerMail::Event;
 using Kind = RoundNote::Kind;
 
 constexpr int kWorkers = 3;
+const RoundNote kGranted{.kind = Kind::granted}, kHandsIn{.kind = Kind::hands_in},
+    kOver{.kind = Kind::over};
 constexpr std::size_t kCount = 100'003;
 
 class RoundMail : public ::testing::TestWithParam<World> {
@@ -26,6 +28,10 @@ class RoundMail : public ::testing::TestWithParam<World> {
     if (!event) throw InternalError("nothing came");
     return *event;
   }
+  // Until all workers have left, having heard what they were told.
+  static void see_off(ManagerMail& mail, Rank& rank) {
+    while (mail.present() > 0) EXPECT_EQ(next(mail, rank).kind, Event::Kind::gone);
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Worlds, RoundMail, ::testing::ValuesIn(strategy_worlds()),
                          [](const auto& info) { return info.param.name; });
@@ -34,73 +40,86 @@ Values values(Floats& floats) { return {floats.data(), floats.size(), Type::fp32
 RoundModel model(Floats& weights) { return {values(weights)}; }
 const RoundModel kHollow{Values::hollow(kCount, Type::fp32)};
 
+// By what a rank says over the transport that it is given.
+Traffic weights_moved(Rank& rank, const std::function<void(Transport&)>& say) {
+  Ledger ledger(rank.size());
+  Metered metered(rank.peers, ledger);
+  say(metered);
+  return total_of(ledger, Purpose::weights);
+}
+
 TEST_P(RoundMail, WeightsGoDownAndUpAndBytesAreCounted) {
   std::vector<Traffic> traffic(kWorkers + 1);
-  const auto counted = [&](Rank& outer, const auto& what) {
-    Ledger ledger(outer.size());
-    Metered metered(outer.peers, ledger);
-    what(metered);
-    traffic[outer.rank()] = total_of(ledger, Purpose::weights);
-  };
   run(
       [&](Rank& rank) {
-        counted(rank, [&](Transport& peers) {
+        traffic[rank.rank()] = weights_moved(rank, [&](Transport& peers) {
           WorkerMail mail(peers, kWorkers);
-          mail.await_word();
           Floats weights(kCount);
-          const RoundNote answer = mail.ask(4, rank.rank(), model(weights));
-          EXPECT_EQ(answer.kind, Kind::granted);
-          EXPECT_EQ(answer.proof.weights.square, 1.5);
+          const RoundNote task = mail.want();
+          EXPECT_EQ(task.kind, Kind::granted);
+          EXPECT_EQ(task.task, rank.rank());
+          EXPECT_EQ(task.round, 4u);
+          EXPECT_EQ(task.aside_s, 2.5);
+          EXPECT_EQ(task.proof.weights.square, 1.5);
+          mail.receive(model(weights));
           EXPECT_EQ(weights, Floats(kCount, 7));
           for (float& w : weights) w += static_cast<float>(rank.rank());
-          mail.hand_in(4, rank.rank(), {{{}, 2.5}, {}}, model(weights));
-          mail.await_word();
+          EXPECT_FALSE(mail.is_refused());
+          const RoundProof proof{{{}, 3.5}, {}};
+          EXPECT_TRUE(mail.hand_in({Kind::hands_in, task.task, task.round, proof, 0, 0.5, 60},
+                                   model(weights)));
+          EXPECT_EQ(mail.want().kind, Kind::over);
         });
       },
       [&](Rank& rank) {
-        counted(rank, [&](Transport& peers) {
+        traffic[rank.rank()] = weights_moved(rank, [&](Transport& peers) {
           ManagerMail mail(peers, kWorkers);
           Floats seven(kCount, 7);
           auto copy = std::make_shared<const ModelCopy>(model(seven));
           std::ranges::fill(seven, 0.f);  // the copy is its own
           std::vector<Floats> results(kWorkers, Floats(kCount));
-          for (int w = 0; w < kWorkers; ++w) mail.word(w, {});
-          for (int came = 0; came < kWorkers;) {
+          std::vector<bool> handed_in(kWorkers), came(kWorkers);
+          while (mail.present() > 0) {
             const Event event = next(mail, rank);
-            ASSERT_NE(event.kind, Event::Kind::gone);
-            if (event.kind == Event::Kind::model) {
-              ++came;
-            } else if (event.note.kind == Kind::wants) {
-              EXPECT_EQ(event.note.round, 4u);
-              mail.answer(event.worker, {Kind::granted, event.note.task, 4, {{{}, 1.5}, {}}}, copy);
+            const RoundNote& note = event.note;
+            if (event.kind == Event::Kind::gone) {
+              EXPECT_TRUE(came[event.worker]);
+            } else if (event.kind == Event::Kind::model) {
+              came[event.worker] = true;
+            } else if (note.kind == Kind::wants && handed_in[event.worker]) {
+              mail.answer(event.worker, kOver);
+            } else if (note.kind == Kind::wants) {
+              const RoundProof proof{{{}, 1.5}, {}};
+              mail.answer(event.worker, {Kind::granted, event.worker, 4, proof, 2.5}, copy);
             } else {
-              EXPECT_EQ(event.note.proof.weights.square, 2.5);
-              mail.take(event.worker, model(results[event.note.task]));
+              handed_in[event.worker] = true;
+              EXPECT_EQ(note.round, 4u);
+              EXPECT_EQ(note.loss, 0.5);
+              EXPECT_EQ(note.samples, 60u);
+              EXPECT_EQ(note.proof.weights.square, 3.5);
+              mail.answer(event.worker, kGranted);
+              mail.take(event.worker, model(results[note.task]));
             }
           }
           for (int w = 0; w < kWorkers; ++w)
             EXPECT_EQ(results[w], Floats(kCount, 7 + static_cast<float>(w)));
-          for (int w = 0; w < kWorkers; ++w) mail.word(w, {});
         });
       });
   for (int w = 0; w < kWorkers; ++w) EXPECT_EQ(traffic[w].bytes_sent, 4 * kCount);
   EXPECT_EQ(traffic[kWorkers].bytes_sent, 4 * kCount * kWorkers);
 }
 
-TEST_P(RoundMail, StatisticsTravelAlongAndWordsTell) {
+TEST_P(RoundMail, StatisticsTravelAlong) {
   run(
       [](Rank& rank) {
         WorkerMail mail(rank.peers, kWorkers);
         Floats weights(10), statistics(3);
         const RoundModel all{values(weights), values(statistics)};
-        EXPECT_EQ(mail.ask(0, 0, all).kind, Kind::granted);
+        EXPECT_EQ(mail.want().kind, Kind::granted);
+        mail.receive(all);
         EXPECT_EQ(statistics, Floats(3, 2));
         statistics[1] = static_cast<float>(rank.rank());
-        mail.hand_in(0, 0, {}, all);
-        RoundWord word = mail.await_word();
-        EXPECT_EQ(word.round, 6u);
-        EXPECT_EQ(word.aside_s, 2.5);
-        while (!word.over) word = mail.look_for_word().value_or(word);
+        EXPECT_TRUE(mail.hand_in(kHandsIn, all));
       },
       [](Rank& rank) {
         ManagerMail mail(rank.peers, kWorkers);
@@ -111,50 +130,72 @@ TEST_P(RoundMail, StatisticsTravelAlongAndWordsTell) {
         for (int came = 0; came < kWorkers;) {
           const Event event = next(mail, rank);
           const int from = event.worker;
-          if (event.kind == Event::Kind::model)
+          if (event.kind == Event::Kind::model) {
             ++came;
-          else if (event.note.kind == Kind::wants)
-            mail.answer(from, {Kind::granted, 0, 0, {}}, copy);
-          else
+          } else if (event.kind == Event::Kind::note && event.note.kind == Kind::wants) {
+            mail.answer(from, kGranted, copy);
+          } else if (event.kind == Event::Kind::note) {
+            mail.answer(from, kGranted);
             mail.take(from, {values(w[from]), values(s[from])});
+          }
         }
-        for (int from = 0; from < kWorkers; ++from) {
+        for (int from = 0; from < kWorkers; ++from)
           EXPECT_EQ(s[from], (Floats{2, static_cast<float>(from), 2}));
-          mail.word(from, {6, 2.5, 0});
-          mail.word(from, {7, 0, 1});
-        }
+        see_off(mail, rank);
       });
 }
 
-TEST_P(RoundMail, ARefusalBringsNoWeights) {
+TEST_P(RoundMail, ARefusedResultBringsNoWeights) {
   run(
       [](Rank& rank) {
         WorkerMail mail(rank.peers, kWorkers);
         Floats weights(10, 3);
-        EXPECT_EQ(mail.ask(1, 0, model(weights)).kind, Kind::refused);
-        EXPECT_EQ(weights, Floats(10, 3));
-        mail.await_word();
-        mail.hand_in(2, 5, {}, {});
-        mail.await_word();
+        EXPECT_FALSE(mail.hand_in(kHandsIn, model(weights)));
+        EXPECT_EQ(mail.want().kind, Kind::over);
       },
       [](Rank& rank) {
         ManagerMail mail(rank.peers, kWorkers);
-        const auto word_to_all = [&] {
-          for (int w = 0; w < kWorkers; ++w) mail.word(w, {});
-        };
-        int wanted = 0, handed_in = 0;
-        while (handed_in < kWorkers) {
+        while (mail.present() > 0) {
           const Event event = next(mail, rank);
-          ASSERT_EQ(event.kind, Event::Kind::note);
-          if (event.note.kind == Kind::hands_in) {
-            EXPECT_EQ(event.note.task, 5);
-            ++handed_in;
+          EXPECT_NE(event.kind, Event::Kind::model);
+          const bool wants = event.note.kind == Kind::wants;
+          mail.answer(event.worker, wants ? kOver : RoundNote{.kind = Kind::refused});
+        }
+      });
+}
+
+// The manager says that a round is over while workers train, hand in, or ask for more already.
+TEST_P(RoundMail, ARefusalMayCrossWhatTheWorkerSays) {
+  run(
+      [](Rank& rank) {
+        WorkerMail mail(rank.peers, kWorkers);
+        EXPECT_EQ(mail.want().task, rank.rank());
+        if (rank.rank() == 0)
+          while (!mail.is_refused()) continue;
+        if (rank.rank() == 1) {
+          EXPECT_FALSE(mail.hand_in(kHandsIn, {}));
+        }
+        const RoundNote next = mail.want();
+        EXPECT_EQ(next.kind, Kind::granted);
+        EXPECT_EQ(next.task, 10 + rank.rank());
+        EXPECT_EQ(mail.want().kind, Kind::over);
+      },
+      [](Rank& rank) {
+        ManagerMail mail(rank.peers, kWorkers);
+        std::vector<int> asked(kWorkers);
+        while (mail.present() > 0) {
+          const Event event = next(mail, rank);
+          const int from = event.worker;
+          if (event.kind == Event::Kind::gone) continue;
+          if (event.note.kind == Kind::hands_in) continue;  // it was refused already
+          if (++asked[from] == 3) {
+            mail.answer(from, kOver);
             continue;
           }
-          mail.answer(event.worker, {Kind::refused, 0, 1, {}}, nullptr);
-          if (++wanted == kWorkers) word_to_all();
+          const int task = from + 10 * (asked[from] - 1);
+          mail.answer(from, {.kind = Kind::granted, .task = task});
+          if (asked[from] == 1) mail.answer(from, {.kind = Kind::refused});
         }
-        word_to_all();
       });
 }
 
@@ -167,8 +208,9 @@ TEST(RoundMailInSimulation, HollowWeightsTravelToo) {
   run(
       [](Rank& rank) {
         WorkerMail mail(rank.peers, kWorkers);
-        mail.ask(0, 0, kHollow);
-        mail.hand_in(0, 0, {}, kHollow);
+        mail.want();
+        mail.receive(kHollow);
+        mail.hand_in(kHandsIn, kHollow);
       },
       [](Rank& rank) {
         ManagerMail mail(rank.peers, kWorkers);
@@ -176,12 +218,14 @@ TEST(RoundMailInSimulation, HollowWeightsTravelToo) {
         EXPECT_TRUE(copy->view().weights.is_hollow());
         for (int came = 0; came < kWorkers;) {
           const Event event = mail.next(rank.peers.patience()).value();
-          if (event.kind == Event::Kind::model)
+          if (event.kind == Event::Kind::model) {
             ++came;
-          else if (event.note.kind == Kind::wants)
-            mail.answer(event.worker, {Kind::granted, 0, 0, {}}, copy);
-          else
+          } else if (event.kind == Event::Kind::note && event.note.kind == Kind::wants) {
+            mail.answer(event.worker, kGranted, copy);
+          } else if (event.kind == Event::Kind::note) {
+            mail.answer(event.worker, kGranted);
             mail.take(event.worker, kHollow);
+          }
         }
       });
 }
@@ -192,27 +236,29 @@ TEST_P(RoundMail, WhoIsGoneIsToldOnceAndHoldsNobodyUp) {
         WorkerMail mail(rank.peers, kWorkers);
         if (rank.rank() == 1) return;
         Floats weights(kCount);
-        mail.ask(0, rank.rank(), model(weights));
+        mail.want();
+        mail.receive(model(weights));
         if (rank.rank() == 2) return;
-        mail.await_word();
-        mail.hand_in(0, 0, {}, {});
+        EXPECT_TRUE(mail.hand_in(kHandsIn, {}));
       },
       [](Rank& rank) {
         ManagerMail mail(rank.peers, kWorkers);
         Floats seven(kCount, 7);
         const auto copy = std::make_shared<const ModelCopy>(model(seven));
         std::vector<int> gone;
-        for (bool over = false; !over;) {
+        for (bool handed_in = false, over = false; !over;) {
           const Event event = next(mail, rank);
           if (event.kind == Event::Kind::gone) {
             gone.push_back(event.worker);
-            mail.word(event.worker, {});  // to nobody
-            mail.answer(event.worker, {}, copy);
+            mail.answer(event.worker, kGranted, copy);  // to nobody
             mail.take(event.worker, model(seven));
-            if (gone.size() == 2) mail.word(0, {});
           } else if (event.note.kind == Kind::wants) {
-            mail.answer(event.worker, {Kind::granted, 0, 0, {}}, copy);
+            mail.answer(event.worker, kGranted, copy);
           } else {
+            handed_in = true;
+          }
+          if (handed_in && gone.size() == 2) {
+            mail.answer(0, kGranted);
             over = true;
           }
         }
@@ -230,16 +276,17 @@ TEST_P(RoundMail, ADeadlineIsNoNews) {
   run(
       [](Rank& rank) {
         WorkerMail mail(rank.peers, kWorkers);
-        mail.await_word();
-        mail.hand_in(0, 0, {}, {});
-        mail.await_word();
+        EXPECT_EQ(mail.want().kind, Kind::granted);
+        EXPECT_TRUE(mail.hand_in(kHandsIn, {}));
       },
       [](Rank& rank) {
         ManagerMail mail(rank.peers, kWorkers);
+        for (int w = 0; w < kWorkers; ++w) EXPECT_EQ(next(mail, rank).note.kind, Kind::wants);
         EXPECT_FALSE(mail.next({rank.peers.now() + 0.01}));
-        for (int w = 0; w < kWorkers; ++w) mail.word(w, {});
+        for (int w = 0; w < kWorkers; ++w) mail.answer(w, kGranted);
         for (int w = 0; w < kWorkers; ++w) EXPECT_EQ(next(mail, rank).note.kind, Kind::hands_in);
-        for (int w = 0; w < kWorkers; ++w) mail.word(w, {});
+        for (int w = 0; w < kWorkers; ++w) mail.answer(w, kGranted);
+        see_off(mail, rank);
       });
 }
 

@@ -1,4 +1,4 @@
-// Rounds without a task board: a manager and workers that send their models to each other, with
+// Rounds without tasks: a manager and workers that send their models to each other, with
 // what the strategy makes of them.
 #pragma once
 

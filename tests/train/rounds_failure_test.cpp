@@ -23,14 +23,12 @@ using ::testing::ThrowsMessage;
 void with_folders(TrainConfig config, const std::vector<std::string>& paths) {
   complete(config);
   const Experiment experiment(config, {});
-  TaskBook book(config.ranks());
   std::mutex turn;
   run_loopback(config.ranks(), [&](Rank& rank) {
     const RunFolder folder(paths[rank.rank()]);
     WorkerOptions options;
     options.folder = &folder;
     options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
-    options.tasks = [&](Rank& r) { return std::make_unique<SharedTasks>(book, r, 0); };
     train(rank, experiment, options);
   });
 }

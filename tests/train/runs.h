@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <mutex>
 
-#include "cluster/shared_tasks.h"
 #include "folder.h"
 #include "train/conditions.h"
 #include "train/worker.h"
@@ -45,9 +44,6 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   WorkerOutcome outcome;
   std::mutex turn;
   if (world != "simulated") options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
-  TaskBook tasks(experiment.config.ranks());
-  const double call_s = world == "simulated" ? 2 * experiment.simulation->cluster.latency_s : 0;
-  options.tasks = [&](Rank& rank) { return std::make_unique<SharedTasks>(tasks, rank, call_s); };
   const Body body = [&](Rank& rank) {
     Conditioned conditioned(rank, conditions_from(config),
                             [&](double seconds) { rank.clock.charge(seconds); });

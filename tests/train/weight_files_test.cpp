@@ -31,30 +31,30 @@ class WeightFilesTest : public ::testing::Test {
 TEST_F(WeightFilesTest, WhatIsReadIsWhatWasWritten) {
   const WeightFiles files(folder_);
   Floats weights{1, 2.5f, -3}, statistics{7};
-  files.write(4, {values(weights), values(statistics)});
-  files.write_result(4, 1, 2, {values(weights)});
+  files.write(WeightFiles::of_round(4), {values(weights), values(statistics)});
+  files.write(WeightFiles::of_result(4, 1, 2), {values(weights)});
   Floats w(3), s(1);
-  EXPECT_TRUE(files.read(4, {values(w), values(s)}));
+  EXPECT_TRUE(files.read(WeightFiles::of_round(4), {values(w), values(s)}));
   EXPECT_EQ(w, weights);
   EXPECT_EQ(s, statistics);
-  EXPECT_TRUE(files.read_result(4, 1, 2, {values(w)}));
-  EXPECT_FALSE(files.read_result(4, 1, 0, {values(w)})) << "another's";
-  EXPECT_FALSE(files.read(5, {values(w)})) << "not there yet";
+  EXPECT_TRUE(files.read(WeightFiles::of_result(4, 1, 2), {values(w)}));
+  EXPECT_FALSE(files.read(WeightFiles::of_result(4, 1, 0), {values(w)})) << "another's";
+  EXPECT_FALSE(files.read(WeightFiles::of_round(5), {values(w)})) << "not there yet";
 }
 
 TEST_F(WeightFilesTest, DamageIsNamed) {
   const WeightFiles files(folder_);
   Floats weights(1000, 0.5f), longer(1001);
-  files.write(0, {values(weights)});
-  EXPECT_THAT([&] { files.read(0, {values(longer)}); },
+  files.write(WeightFiles::of_round(0), {values(weights)});
+  EXPECT_THAT([&] { files.read(WeightFiles::of_round(0), {values(longer)}); },
               ThrowsMessage<UsageError>(HasSubstr("is cut, or not of this network")));
   const std::string path = folder_ + "/exchange/00000000.model";
   ASSERT_TRUE(fs::exists(path));
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(2000).put('x');
-  EXPECT_THAT([&] { files.read(0, {values(weights)}); },
+  EXPECT_THAT([&] { files.read(WeightFiles::of_round(0), {values(weights)}); },
               ThrowsMessage<UsageError>(HasSubstr("00000000.model is damaged")));
   fs::resize_file(path, 100);
-  EXPECT_THAT([&] { files.read(0, {values(weights)}); },
+  EXPECT_THAT([&] { files.read(WeightFiles::of_round(0), {values(weights)}); },
               ThrowsMessage<UsageError>(HasSubstr("is cut")));
 }
 
@@ -62,14 +62,14 @@ TEST_F(WeightFilesTest, NothingIsLeft) {
   const WeightFiles files(folder_);
   Floats weights(10);
   for (std::uint64_t round = 0; round < 3; ++round) {
-    files.write(round, {values(weights)});
-    files.write_result(round, 0, 1, {values(weights)});
+    files.write(WeightFiles::of_round(round), {values(weights)});
+    files.write(WeightFiles::of_result(round, 0, 1), {values(weights)});
   }
-  files.remove_result(2, 0, 1);
+  files.remove(WeightFiles::of_result(2, 0, 1));
   EXPECT_EQ(this->files(), 5u);
   files.remove_until(1);
   EXPECT_EQ(this->files(), 1u);
-  EXPECT_TRUE(files.read(2, {values(weights)}));
+  EXPECT_TRUE(files.read(WeightFiles::of_round(2), {values(weights)}));
   files.remove_all();
   EXPECT_FALSE(fs::exists(folder_ + "/exchange"));
   EXPECT_TRUE(fs::exists(folder_));
