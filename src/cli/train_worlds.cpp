@@ -17,7 +17,7 @@
 #include "cluster/shared_tasks.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
-#include "strategies/registry.h"
+#include "strategies/audit.h"
 #include "train/conditions.h"
 #include "train/gather.h"
 #include "transport/fabric.h"
@@ -44,7 +44,7 @@ void train_unless_killed(Rank& rank, const Experiment& experiment, const WorkerO
     WorkerOutcome mine = train_under(rank, experiment, options, sleep);
     if (mine.leads) leaders = std::move(mine);
   } catch (const RankKilled&) {
-    if (!strategy_named(experiment.config.strategy).goes_on()) throw;
+    if (!experiment.strategy.goes_on()) throw;
   }
 }
 
@@ -135,7 +135,7 @@ WorkerOutcome train_as_rank(
   options.own_process = true;
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
-  job_options.goes_on = strategy_named(experiment.config.strategy).goes_on();
+  job_options.goes_on = experiment.strategy.goes_on();
   Job job(start, job_options);
   options.tasks = [&](Rank&) { return job.tasks(); };
   try {
@@ -168,7 +168,7 @@ LaunchedEnd train_launched(const TrainConfig& config, const HostFlags& hosts, in
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
-  options.goes_on = strategy_named(config.strategy).goes_on();
+  options.goes_on = config.strategy_row().goes_on();
   options.command = {"", "train-worker", config.out};
   options.threads_per_worker = threads;
   options.transport = config.transport;

@@ -22,7 +22,7 @@ void mix(Values into, std::span<const double> factors, std::span<const Values> f
 }
 
 RoundStrategy& in_rounds(Strategy& strategy) {
-  if (auto* rounds = dynamic_cast<RoundStrategy*>(&strategy)) return *rounds;
+  if (strategy.parts().rounds) return *strategy.parts().rounds;
   throw InternalError("a strategy that does not go in rounds, where one that does is needed");
 }
 

@@ -19,7 +19,7 @@
 #include "collectives/scratch.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 #include "strategies/sma_sum.h"
 #include "strategies/sma_tuner.h"
@@ -30,10 +30,10 @@ namespace {
 // A schedule that glides down is no drop: with a restart in every step z would never move.
 constexpr double kDrop = 0.5;
 
-class Sma final : public Strategy {
+class Sma final : public Strategy, public Statement, public Pooling {
  public:
   Sma(const Crew& crew, int learners, double alpha, double mu, bool searches)
-      : Strategy(crew),
+      : Strategy(crew, {.statement = this, .pooling = this}),
         learners_(learners),
         alpha_(alpha),
         mu_(mu),
@@ -179,9 +179,9 @@ StrategyMaker sma(const Options& options) {
     throw UsageError("auto of 'sma' is on with learners=1: say how many a device may have at most");
   if (!(alpha >= 0 && alpha <= 1))
     throw UsageError(fmt::format("alpha of 'sma' is {}: from 0 (for 1/k) to 1", alpha));
-  return [=](const Crew& crew) {
+  return {[=](const Crew& crew) {
     return std::make_unique<Sma>(crew, static_cast<int>(learners), alpha, mu, searches);
-  };
+  }};
 }
 
 }  // namespace lockstep

@@ -35,7 +35,6 @@ struct WorkerOptions {
   ComputeTurns turns;
   // A rank's view of the run's tasks, for strategies that go in rounds.
   std::function<std::unique_ptr<TaskBoard>(Rank&)> tasks;
-  StrategyMaker strategy;  // one's own, in place of the one that the configuration names
 };
 
 struct WorkerOutcome {
