@@ -1,4 +1,4 @@
-// Example 3 of 4: trains with a strategy of one's own, pairwise.h, on four ranks. The audit checks
+// Example 3 of 5: trains with a strategy of one's own, pairwise.h, on four ranks. The audit checks
 // at every step that the strategy's weights are the mean that it claims: put 0.6 for 0.5 in
 // update(), and the run stops and says so.
 //
@@ -19,11 +19,11 @@ void train_here(lockstep::Rank& rank) {
   config.batch = 16;
   config.steps = 120;
   config.audit = true;
+  config.strategy = "pairwise";
+  config.own_strategy = &kPairwise;
 
-  lockstep::WorkerOptions options;
-  options.strategy = pairwise;
   const lockstep::Experiment experiment(config);
-  const lockstep::TrainResult result = lockstep::train(rank, experiment, options).result;
+  const lockstep::TrainResult result = lockstep::train(rank, experiment).result;
   if (rank.rank() != 0) return;
   const lockstep::Score& last = result.scores.back();
   std::printf("after %lu steps: %.1f %% right, replicas %.2f apart\n", result.steps,

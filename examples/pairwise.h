@@ -5,9 +5,9 @@
 
 #include <lockstep/lockstep.h>
 
-class Pairwise final : public lockstep::Strategy {
+class Pairwise final : public lockstep::Strategy, public lockstep::Statement {
  public:
-  explicit Pairwise(const lockstep::Crew& crew) : Strategy(crew) {
+  explicit Pairwise(const lockstep::Crew& crew) : Strategy(crew, {.statement = this}) {
     if (crew.workers % 2 != 0)
       throw lockstep::UsageError("pairwise needs an even number of workers: somebody is left over");
   }
@@ -49,6 +49,8 @@ class Pairwise final : public lockstep::Strategy {
   }
 };
 
-inline std::unique_ptr<lockstep::Strategy> pairwise(const lockstep::Crew& crew) {
-  return std::make_unique<Pairwise>(crew);
-}
+// What the trainer must know before it makes one; all else is as it usually is.
+inline const lockstep::StrategyRow kPairwise{
+    .name = "pairwise", .maker = [](const lockstep::Options&) -> lockstep::StrategyMaker {
+      return {[](const lockstep::Crew& crew) { return std::make_unique<Pairwise>(crew); }};
+    }};

@@ -1,4 +1,4 @@
-// Example 4 of 4: the strategy of pairwise.h again, unchanged, beside all-reduce, on eight
+// Example 4 of 5: the strategy of pairwise.h again, unchanged, beside all-reduce, on eight
 // simulated workers on a slow network: real gradients, virtual time. Every run on the same kind of
 // machine prints the same figures.
 //
@@ -22,15 +22,18 @@ int main() try {
   config.batch = 8;
   config.steps = 100;
 
-  const lockstep::Experiment experiment(config);
-  lockstep::run_simulated(experiment.simulation->cluster, [&](lockstep::Rank& rank) {
-    for (const bool own : {false, true}) {
-      lockstep::WorkerOptions options;
-      if (own) options.strategy = pairwise;
-      const lockstep::TrainResult result = lockstep::train(rank, experiment, options).result;
+  config.own_strategy = &kPairwise;
+
+  config.strategy = "all-reduce";
+  const lockstep::Experiment known(config);
+  config.strategy = "pairwise";
+  const lockstep::Experiment own(config);
+  lockstep::run_simulated(own.simulation->cluster, [&](lockstep::Rank& rank) {
+    for (const lockstep::Experiment* experiment : {&known, &own}) {
+      const lockstep::TrainResult result = lockstep::train(rank, *experiment).result;
       if (rank.rank() == 0)
         std::printf("%-12s %.1f %% right after %.2f virtual seconds\n",
-                    own ? "pairwise" : "all-reduce", 100 * result.scores.back().accuracy,
+                    experiment->config.strategy.c_str(), 100 * result.scores.back().accuracy,
                     result.scores.back().training_s);
     }
   });

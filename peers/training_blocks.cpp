@@ -43,9 +43,7 @@ class Worker {
         strategy_(make_strategy(
             experiment.config.strategy,
             {rank_, experiment.config.workers, experiment.config.servers,
-             experiment.config.server_placement == "colocated", all_reduce_named("shared")})) {
-    learner_->on_slice_ready([this](Slice part) { strategy_->slice_ready(part); });
-  }
+             experiment.config.server_placement == "colocated", all_reduce_named("shared")})) {}
 
   // Seconds of that many steps, from a common start.
   double block(const std::string& way, int steps) {

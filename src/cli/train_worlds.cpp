@@ -16,7 +16,7 @@
 #include "cluster/launch.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
-#include "strategies/registry.h"
+#include "strategies/audit.h"
 #include "train/conditions.h"
 #include "train/gather.h"
 #include "transport/fabric.h"
@@ -43,7 +43,7 @@ void train_unless_killed(Rank& rank, const Experiment& experiment, const WorkerO
     WorkerOutcome mine = train_under(rank, experiment, options, sleep);
     if (mine.leads) leaders = std::move(mine);
   } catch (const RankKilled&) {
-    if (!strategy_named(experiment.config.strategy).goes_on()) throw;
+    if (!experiment.strategy.goes_on()) throw;
   }
 }
 
@@ -125,7 +125,7 @@ WorkerOutcome train_as_rank(
   options.own_process = true;
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
-  job_options.goes_on = strategy_named(experiment.config.strategy).goes_on();
+  job_options.goes_on = experiment.strategy.goes_on();
   Job job(start, job_options);
   try {
     // Processes that work a name out by themselves come to different ones.
@@ -157,7 +157,7 @@ LaunchedEnd train_launched(const TrainConfig& config, const HostFlags& hosts, in
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
-  options.goes_on = strategy_named(config.strategy).goes_on();
+  options.goes_on = config.strategy_row().goes_on();
   options.command = {"", "train-worker", config.out};
   options.threads_per_worker = threads;
   options.transport = config.transport;

@@ -12,6 +12,9 @@
 //                 Experiment        train/experiment.h       the data, and who reads what
 //                 train()           train/worker.h           the training loop, one rank's part
 //   invent        Strategy          strategies/strategy.h    how replicas are kept in step
+//                 StrategyRow       strategies/registry.h    what is known before one is made
+//                 Statement         strategies/statement.h   what the audit holds it to: in step
+//                 ExchangeProofs    strategies/mix_audit.h   the same of workers that go apart
 //                 average()         strategies/average.h     the mean in which each sample counts
 //
 // Errors are core/error.h's: catch lockstep::Error to print what() (run_ranks() does). No header
@@ -24,6 +27,9 @@
 #include "lockstep/averager.h"
 #include "lockstep/ranks.h"
 #include "strategies/average.h"
+#include "strategies/mix_audit.h"
+#include "strategies/registry.h"
+#include "strategies/statement.h"
 #include "strategies/strategy.h"
 #include "train/worker.h"
 #include "transport/simulated.h"

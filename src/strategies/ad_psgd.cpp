@@ -28,10 +28,11 @@ namespace {
 
 constexpr Tag kRests{Purpose::control, 0xad95e};
 
-class AdPsgd final : public Strategy {
+class AdPsgd final : public Strategy, public Apart, public Measured, public ExchangeProofs {
  public:
   explicit AdPsgd(const Crew& crew)
-      : Strategy(crew), random_(crew.rank.random(purpose_of("ad-psgd"))) {}
+      : Strategy(crew, {.apart = this, .measured = this, .proofs = this}),
+        random_(crew.rank.random(purpose_of("ad-psgd"))) {}
   ~AdPsgd() override {
     if (exchange_) exchange_->abandon();
   }
@@ -50,10 +51,9 @@ class AdPsgd final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     if (is_active()) finish_exchange();
     if (exchange_->failed()) crew_.rank.background.wait(job_);
-    const bool has_samples = own_steps(step) > 0;
-    if (step.number == 0) takes_part_ = has_samples;
-    takes_part_ |= has_samples;
-    if (!has_samples) return go_on_with_x(replica);
+    if (step.number == 0) takes_part_ = has_samples(step);
+    takes_part_ |= has_samples(step);
+    if (!has_samples(step)) return go_on_with_x(replica);
     take_step(replica, step);
     if (is_active()) start_exchange();
   }
@@ -71,24 +71,23 @@ class AdPsgd final : public Strategy {
     go_on_with_x(replica);
   }
 
-  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
-  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
   double mass() const override { return takes_part_ ? 1 : 0; }
-  double waited_s() const override { return waited_s_; }
-  double hidden_s() const override { return exchanging_s_ - waited_s_; }
-  Sends sends() const override { return sends_; }
+  const Figures& figures() override {
+    figures_.hidden_s = exchanging_s_ - figures_.waited_s;
+    return figures_;
+  }
 
   std::vector<Kept> memories() override {
     if (!exchange_) return {};
     return {{"x", exchange_->x(), true}};
   }
   std::string state() const override {
-    return fmt::format("{:d} {} {}", takes_part_, sends_.withheld, random_.state());
+    return fmt::format("{:d} {} {}", takes_part_, figures_.sends.withheld, random_.state());
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     std::string random;
-    if (!(in >> takes_part_ >> sends_.withheld >> std::ws) || !std::getline(in, random))
+    if (!(in >> takes_part_ >> figures_.sends.withheld >> std::ws) || !std::getline(in, random))
       throw UsageError("the saved state of ad-psgd is damaged");
     random_.restore(random);
   }
@@ -127,15 +126,15 @@ class AdPsgd final : public Strategy {
     book_.adds(exchange_->take_brought());
   }
   void take_figures() {
-    contributions_ = exchange_->contributions();
-    takes_part_ |= contributions_.count > 0;
+    figures_.contributions = exchange_->contributions();
+    takes_part_ |= figures_.contributions.count > 0;
     exchanging_s_ = exchange_->exchanging_s();
   }
 
   void start_exchange() {
     const std::vector<int> passives = passives_that_train();
     if (passives.empty()) {
-      ++sends_.withheld;
+      ++figures_.sends.withheld;
       return;
     }
     const int passive = passives[random_.below(passives.size())];
@@ -146,7 +145,7 @@ class AdPsgd final : public Strategy {
     if (job_ == 0) return;
     const double start = crew_.rank.clock.now();
     crew_.rank.background.wait(job_);
-    waited_s_ += crew_.rank.clock.now() - start;
+    figures_.waited_s += crew_.rank.clock.now() - start;
     job_ = 0;
   }
 
@@ -172,14 +171,13 @@ class AdPsgd final : public Strategy {
   bool takes_part_ = true;  // its weights count in the model
   std::shared_ptr<AdPsgdExchange> exchange_;
   std::uint64_t job_ = 0;  // the one that runs; 0: none
-  Sends sends_;
-  double waited_s_ = 0, exchanging_s_ = 0;
+  double exchanging_s_ = 0;
 };
 
 }  // namespace
 
 StrategyMaker ad_psgd(const Options&) {
-  return [](const Crew& crew) { return std::make_unique<AdPsgd>(crew); };
+  return {[](const Crew& crew) { return std::make_unique<AdPsgd>(crew); }};
 }
 
 }  // namespace lockstep

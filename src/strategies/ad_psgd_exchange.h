@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/scratch.h"
-#include "strategies/contributions.h"
+#include "strategies/figures.h"
 #include "strategies/mix_audit.h"
 #include "transport/rank.h"
 

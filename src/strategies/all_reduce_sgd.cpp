@@ -11,9 +11,10 @@
 namespace lockstep {
 namespace {
 
-class AllReduceSgd final : public Strategy {
+class AllReduceSgd final : public Strategy, public Statement {
  public:
-  AllReduceSgd(const Crew& crew, bool of_weights) : Strategy(crew), of_weights_(of_weights) {}
+  AllReduceSgd(const Crew& crew, bool of_weights)
+      : Strategy(crew, {.statement = this}), of_weights_(of_weights) {}
 
   void update(Replica& replica, const Step& step) override {
     if (!of_weights_)
@@ -46,7 +47,7 @@ class AllReduceSgd final : public Strategy {
 StrategyMaker all_reduce_sgd(const Options& options) {
   constexpr std::string_view kinds[] = {"gradients", "weights"};
   const bool of_weights = options.choice("average", kinds) == 1;
-  return [=](const Crew& crew) { return std::make_unique<AllReduceSgd>(crew, of_weights); };
+  return {[=](const Crew& crew) { return std::make_unique<AllReduceSgd>(crew, of_weights); }};
 }
 
 }  // namespace lockstep

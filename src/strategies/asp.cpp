@@ -19,7 +19,7 @@ class Asp final : public Central {
   void update(Replica& replica, const Step& step) override {
     leaves_rest();
     // Without samples there is no gradient, and momentum must not move the model once more.
-    if (step.samples[crew_.rank.rank()] > 0) {
+    if (has_samples(step)) {
       const double share = own_share(step);
       book_.owes({{share, proof_.of(replica.gradients())}});
       if (share != 1) scale(replica.gradients(), share);
@@ -34,13 +34,13 @@ class Asp final : public Central {
     copy(replica.weights().bytes(), at_rest().bytes());
     book_.becomes({{1, pulled()}});
   }
-  int own_steps(const Step&) const override { return 0; }
+  bool steps_own_weights() const override { return false; }  // the servers do
 
  private:
   bool steps() const override { return true; }
   bool apply(Replica& replica, const Push& push) override {
     step_with(replica, push);
-    contributions_.add(push.worker, 1, push.staleness);
+    figures_.contributions.add(push.worker, 1, push.staleness);
     return true;
   }
 };
@@ -48,7 +48,7 @@ class Asp final : public Central {
 }  // namespace
 
 StrategyMaker asp(const Options&) {
-  return [](const Crew& crew) { return std::make_unique<Asp>(crew); };
+  return {[](const Crew& crew) { return std::make_unique<Asp>(crew); }};
 }
 
 }  // namespace lockstep

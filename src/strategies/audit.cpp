@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "strategies/audit_books.h"
+#include "strategies/average.h"
 #include "strategies/watched_replica.h"
 #include "transport/group.h"
 
@@ -17,13 +18,35 @@ Slice common(Slice a, Slice b) {
   return {begin, end > begin ? end - begin : 0};
 }
 
-class Audited final : public Strategy {
+// Hands on what every strategy has, and has the parts of what it wraps until a constructor says
+// otherwise.
+class Wrapped : public Strategy {
+ public:
+  Wrapped(std::unique_ptr<Strategy> inner, const Crew& crew)
+      : Strategy(crew, inner->parts()), inner_(std::move(inner)) {}
+
+  void begin(Replica& replica) override { inner_->begin(replica); }
+  void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
+  double mass() const override { return inner_->mass(); }
+  std::vector<Kept> memories() override { return inner_->memories(); }
+  std::string state() const override { return inner_->state(); }
+  void restore(const std::string& state) override { inner_->restore(state); }
+
+ protected:
+  const std::unique_ptr<Strategy> inner_;
+};
+
+// Of workers that go together.
+class Audited final : public Wrapped, public Serving, public Audit {
  public:
   Audited(std::unique_ptr<Strategy> inner, const Crew& crew)
-      : Strategy(crew),
-        inner_(std::move(inner)),
-        seed_(mixed(crew.rank.seed ^ purpose_of("audit"))),
-        had_(std::vector<double>(crew.workers)) {}
+      : Wrapped(std::move(inner), crew),
+        statement_(*parts_.statement),
+        serving_(parts_.serving),
+        seed_(mixed(crew.rank.seed ^ purpose_of("audit"))) {
+    if (serving_) parts_.serving = this;
+    parts_.audit = this;
+  }
 
   void update(Replica& replica, const Step& step) override {
     watch(
@@ -34,16 +57,12 @@ class Audited final : public Strategy {
     for (std::uint64_t t = first; t < end; ++t)
       watch(
           replica, [&] { return step_at(t); },
-          [&](Replica& watched) { inner_->serve(watched, step_at, t, t + 1); });
+          [&](Replica& watched) { serving_->serve(watched, step_at, t, t + 1); });
   }
-
-  void begin(Replica& replica) override { inner_->begin(replica); }
-  bool trains(const Step& step) const override { return inner_->trains(step); }
-  double mass() const override { return inner_->mass(); }
-  Team team_of(const Step& step, int worker) const override {
-    return inner_->team_of(step, worker);
+  void read_model(Replica& replica, Values model) override {
+    inner_->read_model(replica, model);
+    check_model(replica, model);
   }
-  void slice_ready(Slice part) override { inner_->slice_ready(part); }
   void prove_own(Values own, std::uint64_t samples) const override {
     const int me = crew_.rank.rank();
     for (std::size_t p = 0; last_ && p < last_->parts.size(); ++p)
@@ -56,32 +75,6 @@ class Audited final : public Strategy {
       throw AuditError(fmt::format("audit: rank {}: it is to count by {} samples, and has had {}",
                                    me, samples, *samples_));
   }
-  void read_model(Replica& replica, Values model) override {
-    inner_->read_model(replica, model);
-    check_model(replica, model);
-  }
-  Flow flow_of_model(int rank, std::size_t count) const override {
-    return inner_->flow_of_model(rank, count);
-  }
-  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
-    return inner_->flows(step, rank, count);
-  }
-  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
-                                    std::size_t count) const override {
-    return inner_->flows_of_memory(which, step, rank, count);
-  }
-  std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
-    return inner_->bytes_sent(step, rank, count);
-  }
-  bool averages_by_samples() const override { return inner_->averages_by_samples(); }
-  std::vector<Kept> memories() override { return inner_->memories(); }
-  std::string state() const override { return inner_->state(); }
-  void restore(const std::string& state) override {
-    inner_->restore(state);
-    last_.reset();
-    had_.reset();
-    samples_.reset();
-  }
 
  private:
   // `step` is asked for again after `act`, which may ask for steps itself.
@@ -92,13 +85,18 @@ class Audited final : public Strategy {
       throw UsageError(
           "the audit needs numbers, and this replica has only sizes: run it with "
           "numerics=on, or without the audit");
+    // What was before the first step of a run that is resumed is not known.
+    if (step().number == 0) {
+      had_.emplace(crew_.workers);
+      samples_ = 0;
+    }
     std::vector<Slice> parts;
-    for (const Flow& flow : inner_->flows(step(), crew_.rank.rank(), weights.count()))
+    for (const Flow& flow : statement_.flows(step(), crew_.rank.rank(), weights.count()))
       parts.push_back(flow.part);
 
     Books now{parts, inner_->memories().size(), crew_.ranks()};
     const std::span<Account> mine = now.accounts_of(crew_.rank.rank());
-    const bool trains = crew_.works() && inner_->trains(step());
+    const bool trains = crew_.works() && lockstep::trains(*inner_, step());
     for (std::size_t p = 0; p < parts.size(); ++p) {
       mine[p].before = project(weights, parts[p], seed_);
       if (trains) mine[p].gradient = project(replica.gradients(), parts[p], seed_);
@@ -147,10 +145,10 @@ class Audited final : public Strategy {
           throw AuditError(place(step, now, r, p) + "its own gradient holds a NaN or an infinity");
     const std::vector<Kept> memories = inner_->memories();
     for (int r = 0; r < crew_.ranks(); ++r) {
-      const std::vector<Flow> flows = inner_->flows(step, r, count);
+      const std::vector<Flow> flows = statement_.flows(step, r, count);
       std::vector<std::vector<Flow>> of_memories;
       for (std::size_t k = 0; k < now.memories; ++k) {
-        of_memories.push_back(inner_->flows_of_memory(k, step, r, count));
+        of_memories.push_back(statement_.flows_of_memory(k, step, r, count));
         if (of_memories[k].size() != now.parts.size())
           throw InternalError(
               fmt::format("audit: the strategy does not say what becomes of its memory '{}'",
@@ -171,13 +169,13 @@ class Audited final : public Strategy {
   // An average counts every sample once: those of all steps since the last average, which the audit
   // adds up for itself.
   void check_counts(const Step& step, std::size_t count) {
-    if (!inner_->averages_by_samples()) return;
+    if (!statement_.averages_by_samples()) return;
     for (int w = 0; had_ && w < crew_.workers; ++w)
       (*had_)[w] += static_cast<double>(step.samples[w]);
-    const std::vector<Flow> flows = inner_->flows(step, 0, count);
+    const std::vector<Flow> flows = statement_.flows(step, 0, count);
     for (int r = 1; r < crew_.workers; ++r)
       for (std::size_t p = 0; p < flows.size(); ++p)
-        if (inner_->flows(step, r, count)[p].weights != flows[p].weights) return;
+        if (statement_.flows(step, r, count)[p].weights != flows[p].weights) return;
     for (const Flow& flow : flows)
       check_counts(fmt::format("audit: step {}", step.number), "average of weights", flow);
     had_.emplace(crew_.workers);
@@ -195,6 +193,12 @@ class Audited final : public Strategy {
             where, w, flow.weights[w], what, (*had_)[w], sum(*had_), due));
   }
 
+  Flow flow_of_model(int rank, std::size_t count) const {
+    Flow flow = statement_.flow_of_model(rank, count);
+    if (!flow.weights.empty()) return flow;
+    return flow_of_mean(crew_, count, std::vector<double>(crew_.workers, 1));
+  }
+
   // Collective over the workers.
   void check_model(Replica& replica, Values model) {
     const Slice all{0, model.count()};
@@ -203,7 +207,7 @@ class Audited final : public Strategy {
     accounts[me].weights = project(replica.weights(), all, seed_);
     accounts[me].model = project(model, all, seed_);
     std::vector<Term> of_memories;
-    const Flow mine = inner_->flow_of_model(me, model.count());
+    const Flow mine = flow_of_model(me, model.count());
     const std::vector<Kept> memories = inner_->memories();
     for (std::size_t k = 0; k < mine.memory.size(); ++k)
       of_memories.push_back({mine.memory[k], project(memories[k].values, all, seed_)});
@@ -213,8 +217,8 @@ class Audited final : public Strategy {
     Group group(crew_.rank.peers, workers);
     gather_rows(group, accounts);
     for (int r = 0; r < crew_.workers; ++r) {
-      const Flow flow = inner_->flow_of_model(r, model.count());
-      if (inner_->averages_by_samples()) check_counts("audit", "model", flow);
+      const Flow flow = flow_of_model(r, model.count());
+      if (statement_.averages_by_samples()) check_counts("audit", "model", flow);
       std::vector<Term> mix{{1, accounts[r].memories}};
       for (int j = 0; j < crew_.workers; ++j) mix.push_back({flow.weights[j], accounts[j].weights});
       compare([&] { return fmt::format("audit: rank {}: ", r); }, "model to score and to save", mix,
@@ -277,19 +281,88 @@ class Audited final : public Strategy {
       throw AuditError(where() + fmt::format("the {} {}", what, *wrong));
   }
 
-  const std::unique_ptr<Strategy> inner_;
+  const Statement& statement_;
+  Serving* const serving_;
   const std::uint64_t seed_;
   std::optional<Books> last_;  // of the last step
   // Samples of each worker since the last average; none where that is not known.
   std::optional<std::vector<double>> had_;
   // And of this worker in all.
-  std::optional<std::uint64_t> samples_ = 0;
+  std::optional<std::uint64_t> samples_;
+};
+
+// Of workers that go apart: follows the replica through every update and rest.
+class AuditedApart final : public Wrapped, public Apart, public Audit {
+ public:
+  AuditedApart(std::unique_ptr<Strategy> inner, const Crew& crew)
+      : Wrapped(std::move(inner), crew),
+        apart_(*parts_.apart),
+        book_(parts_.proofs->book()),
+        proof_(crew.rank) {
+    parts_.proofs->audit_exchanges(crew.rank);
+    parts_.apart = this;
+    parts_.audit = this;
+  }
+
+  void update(Replica& replica, const Step& step) override {
+    book_.follow(replica, [&](Replica& watched) { inner_->update(watched, step); });
+    // What was before the first step of a run that is resumed is not known.
+    if (step.number == 0) samples_ = 0;
+    if (samples_) *samples_ += step.samples[crew_.rank.rank()];
+    const int due = apart_.steps_own_weights() && has_samples(step) ? 1 : 0;
+    if (book_.steps() != due)
+      proof_.fail(fmt::format("step {}: its optimiser stepped {} times where the strategy says {}",
+                              step.number, book_.steps(), due));
+  }
+  double mass() const override {
+    const double mass = inner_->mass();
+    book_.counts_for(mass);
+    return mass;
+  }
+
+  void go() override { apart_.go(); }
+  void hand_over(Replica& replica, std::uint64_t taken) override {
+    book_.follow(replica, [&](Replica& watched) { apart_.hand_over(watched, taken); });
+    if (book_.steps() != 0) proof_.fail("its optimiser stepped when the run was over");
+  }
+  void rest(Replica& replica) override {
+    book_.follow(replica, [&](Replica& watched) { apart_.rest(watched); });
+    if (book_.steps() != 0) proof_.fail("its optimiser stepped while it came to rest");
+  }
+  bool fetch_model(Values model) override { return apart_.fetch_model(model); }
+
+  void prove_own(Values own, std::uint64_t samples) const override {
+    book_.check_unchanged(own);
+    if (samples_ && samples != *samples_)
+      proof_.fail(fmt::format("it is to count by {} samples, and has had {}", samples, *samples_));
+  }
+  void prove_at_rest(Transport& workers) const override { book_.prove_masses(workers); }
+
+ private:
+  Apart& apart_;
+  WeightBook& book_;
+  const MixAudit proof_;
+  std::optional<std::uint64_t> samples_;  // of this worker in all; none where that is not known
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> audited(std::unique_ptr<Strategy> strategy, const Crew& crew) {
-  return std::make_unique<Audited>(std::move(strategy), crew);
+  const StrategyParts& parts = strategy->parts();
+  if (strategy->pace() == Pace::together) {
+    if (!parts.statement)
+      throw UsageError(
+          "the audit holds a strategy to what it states of its steps, and this one states nothing: "
+          "give it a Statement, or leave the audit out");
+    return std::make_unique<Audited>(std::move(strategy), crew);
+  }
+  if (!parts.proofs)
+    throw UsageError(
+        "the audit follows numbers from exchange to exchange, and this strategy does not prove its "
+        "exchanges: give it ExchangeProofs, or leave the audit out");
+  if (parts.apart) return std::make_unique<AuditedApart>(std::move(strategy), crew);
+  parts.proofs->audit_exchanges(crew.rank);
+  return strategy;
 }
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 
 #include "collectives/all_gather.h"
 #include "strategies/projection.h"
-#include "strategies/strategy.h"
+#include "strategies/statement.h"
 
 namespace lockstep {
 

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "transport/group.h"
+
 namespace lockstep {
 
 std::vector<double> shares_of(std::span<const std::size_t> samples) {
@@ -34,6 +36,25 @@ void average(const Crew& crew, Tag tag, Values values, std::span<const std::size
 
 std::uint64_t average_bytes(const Crew& crew, int rank, std::size_t count) {
   return crew.collective.sent(count, place_of(crew.rank.peers), rank) * sizeof(float);
+}
+
+void read_mean(const Crew& crew, Values weights, Values model, std::span<const double> shares) {
+  copy(model.bytes(), weights.bytes());
+  if (crew.workers == 1) return;
+  if (const double share = shares[crew.rank.rank()]; share != 1) scale(model, share);
+  std::vector<int> workers(crew.workers);
+  std::iota(workers.begin(), workers.end(), 0);
+  Group group(crew.rank.peers, workers);
+  // The copy need not lie where peers see it; round-robin gives the bits of `shared` anywhere.
+  const AllReduceRow& collective =
+      crew.collective.name == "shared" ? all_reduce_named("round-robin") : crew.collective;
+  collective.run(group, {Purpose::evaluation}, model.as(Op::mean));
+}
+
+Flow flow_of_mean(const Crew& crew, std::size_t count, std::vector<double> shares) {
+  for (double& share : shares) share /= crew.workers;
+  shares.resize(crew.ranks());
+  return {{0, count}, {}, std::move(shares)};
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // The mean over the workers, in which every sample counts once.
 #pragma once
 
-#include "strategies/strategy.h"
+#include "strategies/statement.h"
 
 namespace lockstep {
 
@@ -25,5 +25,12 @@ std::vector<double> only(int who, int ranks);
 void average(const Crew&, Tag, Values, std::span<const std::size_t> samples);
 // Bytes that `rank` sends in that.
 std::uint64_t average_bytes(const Crew&, int rank, std::size_t count);
+
+// Writes the mean of the workers' weights to `model`, where worker w counts by shares[w] over the
+// workers' mean of these. Collective over the workers: an all-reduce of a copy, under
+// Purpose::evaluation.
+void read_mean(const Crew&, Values weights, Values model, std::span<const double> shares);
+// What Statement::flow_of_model() says of that.
+Flow flow_of_mean(const Crew&, std::size_t count, std::vector<double> shares);
 
 }  // namespace lockstep

@@ -23,6 +23,12 @@ void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::u
       [this, &replica, first](Transport& lane) { server_->serve(lane, replica, first); }));
 }
 
+const Figures& Central::figures() {
+  if (server_) figures_.waited_s = server_->waited_s();
+  figures_.hidden_s = talk_ ? talk_->talked_s - blocked_s_ : 0;
+  return figures_;
+}
+
 std::string Central::state() const {
   if (crew_.works()) return "";
   return fmt::format("{}", fmt::join(server_ ? server_->counts() : counts_, " "));
@@ -95,7 +101,7 @@ std::uint64_t Central::finish(Talk& talk) {
     blocked_s_ += crew_.rank.clock.now() - since;
   }
   const CentralAnswer answer = *std::exchange(talk.answer, nullptr);
-  waited_s_ += answer.held_s;
+  was_held_back(answer.held_s);
   if (talk.wants == Wants::weights) book_.arrived();
   if (talk.wants == Wants::weights || talk.wants == Wants::rest) pulled_ = answer.proof;
   return answer.clock;

@@ -15,31 +15,33 @@
 
 namespace lockstep {
 
-class Central : public Strategy, protected CentralRule {
+class Central : public Strategy,
+                public Apart,
+                public Serving,
+                public Measured,
+                public ExchangeProofs,
+                protected CentralRule {
  public:
   // Where workers and servers talk: on the rank's own lane, so that nothing stands between a rank
   // that waits and its answer; or on the background's, so that messages move while workers compute.
   enum class Talks { here, beside };
 
   Central(const Crew& crew, Talks talks)
-      : Strategy(crew), talks_(talks), counts_(1 + crew.workers) {}
+      : Strategy(crew, {.serving = this, .apart = this, .measured = this, .proofs = this}),
+        talks_(talks),
+        counts_(1 + crew.workers) {}
 
   void serve(Replica&, const StepAt&, std::uint64_t first, std::uint64_t end) override;
   // Leaves the replica as it is: what it then goes on with is the strategy's affair.
   void rest(Replica&) override;
   // While there is training: asks the servers. At rest: what they came to.
   bool fetch_model(Values) override;
-  void read_model(Replica&, Values model) override { fetch_model(model); }
-  // In which the servers' rule held this worker back, or nobody needed this server.
-  double waited_s() const override { return server_ ? server_->waited_s() : waited_s_; }
-  double hidden_s() const override { return talk_ ? talk_->talked_s - blocked_s_ : 0; }
+  // Waited: while the servers' rule held this worker back, or nobody needed this server.
+  const Figures& figures() override;
 
   // A server's counts.
   std::string state() const override;
   void restore(const std::string&) override;
-
-  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
-  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
  protected:
   // Something said to the servers that may still be under way.
@@ -74,7 +76,7 @@ class Central : public Strategy, protected CentralRule {
   // How often this worker has pushed numbers, with the one that it is about to push.
   std::uint32_t count_push() { return ++pushes_; }
   // For so long the servers' rule held this worker back.
-  void was_held_back(double seconds) { waited_s_ += seconds; }
+  void was_held_back(double seconds) { figures_.waited_s += seconds; }
   // What the model came to, at rest.
   Values at_rest() const { return model_->values(); }
 
@@ -99,7 +101,6 @@ class Central : public Strategy, protected CentralRule {
   bool resting_ = false;
   std::uint32_t pushes_ = 0;
   CentralServer::Counts counts_;  // of a server, before it serves
-  double waited_s_ = 0;
   Projection pulled_;
   double blocked_s_ = 0;  // until a talk beside the computation was done
 };

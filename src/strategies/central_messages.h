@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/values.h"
+#include "strategies/mix_audit.h"
 #include "strategies/server_shards.h"
 
 namespace lockstep {

@@ -21,9 +21,9 @@ namespace {
 
 enum class Graph { ring, exponential, complete };
 
-class DPsgd final : public Strategy {
+class DPsgd final : public Strategy, public Statement {
  public:
-  DPsgd(const Crew& crew, Graph graph) : Strategy(crew), graph_(graph) {}
+  DPsgd(const Crew& crew, Graph graph) : Strategy(crew, {.statement = this}), graph_(graph) {}
 
   void begin(Replica& replica) override {
     pull_.emplace(replica.weights(), replica.weights().count());
@@ -87,7 +87,7 @@ class DPsgd final : public Strategy {
 StrategyMaker d_psgd(const Options& options) {
   constexpr std::string_view graphs[] = {"ring", "exponential", "complete"};
   const auto graph = static_cast<Graph>(options.choice("graph", graphs));
-  return [=](const Crew& crew) { return std::make_unique<DPsgd>(crew, graph); };
+  return {[=](const Crew& crew) { return std::make_unique<DPsgd>(crew, graph); }};
 }
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 // the subtraction is exact.
 #include "strategies/add_scaled.h"
 #include "strategies/outer_loop.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -45,7 +45,8 @@ class DiLoCo final : public OuterLoop {
 StrategyMaker diloco(const Options& options) {
   const std::int64_t period = at_least(1, options, "period");
   const double lr = above_zero(options, "lr"), mu = below_one(options, "momentum");
-  return [=](const Crew& crew) { return std::make_unique<DiLoCo>(crew, period, lr, mu); };
+  return {.make = [=](const Crew& crew) { return std::make_unique<DiLoCo>(crew, period, lr, mu); },
+          .notice = exchanges_first_after(options, "period", period)};
 }
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@
 #include <sstream>
 
 #include "strategies/central.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -38,7 +38,7 @@ class Downpour final : public Central {
   void update(Replica& replica, const Step& step) override {
     leaves_rest();
     take_fetched(replica);
-    if (step.samples[crew_.rank.rank()] > 0) {
+    if (has_samples(step)) {
       add_to_sum(replica.gradients(), own_share(step));
       replica.apply_gradients(step.number);
       has_news_ = true;
@@ -109,7 +109,7 @@ class Downpour final : public Central {
   bool steps() const override { return true; }
   bool apply(Replica& replica, const Push& push) override {
     step_with(replica, push);
-    contributions_.add(push.worker, 1, push.staleness);
+    figures_.contributions.add(push.worker, 1, push.staleness);
     return true;
   }
   bool reads_at_rest() const override { return false; }  // only what it fetches
@@ -127,7 +127,8 @@ class Downpour final : public Central {
 
 StrategyMaker downpour(const Options& options) {
   const std::int64_t push = at_least(1, options, "push"), fetch = at_least(1, options, "fetch");
-  return [=](const Crew& crew) { return std::make_unique<Downpour>(crew, push, fetch); };
+  return {.make = [=](const Crew& crew) { return std::make_unique<Downpour>(crew, push, fetch); },
+          .notice = exchanges_first_after(options, "push", push, "push nothing before it is over")};
 }
 
 }  // namespace lockstep

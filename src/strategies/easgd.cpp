@@ -19,7 +19,7 @@
 
 #include "strategies/add_scaled.h"
 #include "strategies/central.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -52,13 +52,13 @@ class Easgd final : public Central {
   void update(Replica& replica, const Step& step) override {
     leaves_rest();
     const Values x = p_.momentum > 0 ? x_->values() : replica.weights();
-    const bool has_samples = step.samples[crew_.rank.rank()] > 0;
-    has_news_ |= has_samples;
+    const bool learns = has_samples(step);
+    has_news_ |= learns;
     const bool meets = (step.number + 1) % p_.period == 0 && (has_news_ || p_.sync);
     if (meets) take_difference(step, x);
-    if (has_samples && p_.momentum > 0)
+    if (learns && p_.momentum > 0)
       step_ahead(replica, step, x);
-    else if (has_samples)
+    else if (learns)
       replica.apply_gradients(step.number, own_share(step));
     if (meets) give_difference(step, x);
     if (p_.momentum > 0) look_ahead(replica.weights(), x);
@@ -69,9 +69,7 @@ class Easgd final : public Central {
     Central::serve(replica, step_at, first, end);
   }
   // With momentum the rule is its own.
-  int own_steps(const Step& step) const override {
-    return p_.momentum > 0 ? 0 : Central::own_steps(step);
-  }
+  bool steps_own_weights() const override { return p_.momentum == 0; }
 
   std::vector<Kept> memories() override {
     if (!x_) return {};
@@ -139,7 +137,7 @@ class Easgd final : public Central {
       return end_round(replica);
     }
     add(replica, push);
-    contributions_.add(push.worker, a_, push.staleness);
+    figures_.contributions.add(push.worker, a_, push.staleness);
     return true;
   }
 
@@ -151,7 +149,7 @@ class Easgd final : public Central {
     for (std::optional<Push>& push : round_) {
       if (!push) continue;
       add(replica, *push);
-      if (has_learnt(*push)) contributions_.add(push->worker, a_, 0);
+      if (has_learnt(*push)) figures_.contributions.add(push->worker, a_, 0);
       push.reset();
       any = true;
     }
@@ -201,7 +199,16 @@ StrategyMaker easgd(const Options& options) {
                           options.choice("mode", modes) == 1};
   if (!(p.beta >= 0 && p.beta <= 1))
     throw UsageError(fmt::format("beta of 'easgd' is {}: from 0 to 1", p.beta));
-  return [=](const Crew& crew) { return std::make_unique<Easgd>(crew, p); };
+  return {.make = [=](const Crew& crew) { return std::make_unique<Easgd>(crew, p); },
+          .refuse =
+              [=](const RunTerms& run) {
+                if (p.momentum > 0 && !run.plain_sgd)
+                  throw UsageError(fmt::format(
+                      "--optimizer {} does not work with easgd:momentum=…: EAMSGD has a rule of "
+                      "its own, which takes the learning rate alone; give sgd without weight decay",
+                      run.optimizer));
+              },
+          .notice = exchanges_first_after(options, "period", period)};
 }
 
 }  // namespace lockstep

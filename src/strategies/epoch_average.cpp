@@ -79,7 +79,7 @@ class EpochAverage final : public RoundStrategy {
     for (std::size_t k = 0; k < results.size(); ++k) {
       weights.push_back(results[k].model.weights);
       statistics.push_back(results[k].model.statistics);
-      contributions_.add(results[k].worker, by[k], 0);
+      figures_.contributions.add(results[k].worker, by[k], 0);
     }
     mix(into.weights, by, weights);
     mix(into.statistics, by_samples(by, results), statistics);
@@ -88,9 +88,10 @@ class EpochAverage final : public RoundStrategy {
 
   void update(Replica& replica, const Step& step) override {
     book_.follow(replica, [&](Replica& own) { own.apply_gradients(step.number); });
-    if (proof_.on() && book_.steps() != own_steps(step))
+    const int due = has_samples(step) ? 1 : 0;
+    if (proof_.on() && book_.steps() != due)
       proof_.fail(fmt::format("step {}: its optimiser stepped {} times where the strategy says {}",
-                              step.number, book_.steps(), own_steps(step)));
+                              step.number, book_.steps(), due));
   }
 
   RoundProof proof_of(const RoundModel& model) override {
@@ -162,7 +163,15 @@ StrategyMaker epoch_average(const Options& options) {
   const RoundTerms terms{.by_files = options.choice("exchange", kExchanges) == 1,
                          .tasks = {.give_up_s = options.seconds("give_up"),
                                    .reissue = options.choice("reissue", kReissues) == 0}};
-  return [=](const Crew& crew) { return std::make_unique<EpochAverage>(crew, rule, terms); };
+  return {
+      .make = [=](const Crew& crew) { return std::make_unique<EpochAverage>(crew, rule, terms); },
+      .refuse =
+          [=](const RunTerms& run) {
+            if (terms.by_files && run.hollow)
+              throw UsageError(
+                  "numerics=off does not work with epoch-average: there are no numbers to "
+                  "write to files; use exchange=messages");
+          }};
 }
 
 }  // namespace lockstep

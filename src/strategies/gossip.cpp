@@ -24,6 +24,7 @@
 
 #include "strategies/add_scaled.h"
 #include "strategies/gossip_mail.h"
+#include "strategies/mix_audit.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -33,10 +34,10 @@ namespace {
 // Where a mass is down to one unit its weights are below the rounding of everybody else's.
 constexpr std::uint64_t kWhole = std::uint64_t{1} << 47;
 
-class Gossip final : public Strategy {
+class Gossip final : public Strategy, public Apart, public Measured, public ExchangeProofs {
  public:
   Gossip(const Crew& crew, double p)
-      : Strategy(crew),
+      : Strategy(crew, {.apart = this, .measured = this, .proofs = this}),
         p_(p),
         mass_(first_mass()),
         random_(crew.rank.random(purpose_of("gossip"))) {}
@@ -61,7 +62,7 @@ class Gossip final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     if (mail_->failed()) crew_.rank.background.wait(job_);
     step_ = step.number;
-    if (own_steps(step) > 0) {
+    if (has_samples(step)) {
       take_part(true);
       replica.apply_gradients(step.number, own_share(step));
       if (random_.uniform() < p_) send_half(replica.weights());
@@ -70,7 +71,7 @@ class Gossip final : public Strategy {
     }
     empty_inbox(replica.weights());
     book_.has_mass(mass());
-    hidden_s_ = mail_->exchanging_s();
+    figures_.hidden_s = mail_->exchanging_s();
   }
 
   void rest(Replica& replica) override {
@@ -81,24 +82,22 @@ class Gossip final : public Strategy {
     book_.has_mass(mass());
   }
 
-  double hidden_s() const override { return hidden_s_; }
-  Sends sends() const override { return sends_; }
   double mass() const override { return part_of_all(mass_); }
 
-  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
-  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
-
   std::string state() const override {
-    return fmt::format("{} {:d} {} {} {}", mass_, takes_part_, sends_.merged, sends_.withheld,
+    const Sends& sends = figures_.sends;
+    return fmt::format("{} {:d} {} {} {}", mass_, takes_part_, sends.merged, sends.withheld,
                        random_.state());
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     std::string random;
-    if (!(in >> mass_ >> takes_part_ >> sends_.merged >> sends_.withheld >> std::ws) ||
+    Sends& sends = figures_.sends;
+    if (!(in >> mass_ >> takes_part_ >> sends.merged >> sends.withheld >> std::ws) ||
         !std::getline(in, random) || mass_ > kWhole)
       throw UsageError("the saved state of gossip is damaged");
     random_.restore(random);
+    book_.forget();
   }
 
  private:
@@ -131,8 +130,8 @@ class Gossip final : public Strategy {
     std::vector<Massed> came;
     for (const auto& [from, head] : parcel.parts) {
       came.push_back({from, part_of_all(head.mass()), head.proof});
-      contributions_.add(from, static_cast<double>(head.mass()) / (a + a_s),
-                         head.steps_from(step_));
+      figures_.contributions.add(from, static_cast<double>(head.mass()) / (a + a_s),
+                                 head.steps_from(step_));
     }
     book_.arrived();
     book_.mixes(came);
@@ -144,13 +143,13 @@ class Gossip final : public Strategy {
     std::erase_if(others, [&](int w) { return std::ranges::binary_search(crew_.idle, w); });
     const std::uint64_t half = mass_ / 2;
     if (others.empty() || half == 0) {
-      ++sends_.withheld;
+      ++figures_.sends.withheld;
       return;
     }
     mass_ -= half;
     const GossipHead head = GossipHead::of(half, step_, proof_.of(x));
     const int to = others[random_.below(others.size())];
-    if (!mail_->put(to, head, x)) ++sends_.merged;
+    if (!mail_->put(to, head, x)) ++figures_.sends.merged;
     book_.mass_left(part_of_all(head.mass()), mass(), to);
     crew_.rank.background.ring();
   }
@@ -162,8 +161,6 @@ class Gossip final : public Strategy {
   std::uint64_t step_ = 0;
   std::shared_ptr<GossipMail> mail_;
   std::uint64_t job_ = 0;
-  Sends sends_;
-  double hidden_s_ = 0;
 };
 
 }  // namespace
@@ -172,7 +169,7 @@ StrategyMaker gossip(const Options& options) {
   const double p = options.number("p");
   if (!(p >= 0 && p <= 1))
     throw UsageError(fmt::format("p of 'gossip' is {}: a probability, from 0 to 1", p));
-  return [=](const Crew& crew) { return std::make_unique<Gossip>(crew, p); };
+  return {[=](const Crew& crew) { return std::make_unique<Gossip>(crew, p); }};
 }
 
 }  // namespace lockstep

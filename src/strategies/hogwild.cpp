@@ -22,9 +22,10 @@ constexpr Tag kRest{Purpose::control, 0x210};
 // Ahead of the weights, in a cache line of its own: how many updates there were.
 constexpr std::size_t kCounterBytes = 64;
 
-class Hogwild final : public Strategy {
+class Hogwild final : public Strategy, public Apart, public Measured {
  public:
-  Hogwild(const Crew& crew, bool atomic) : Strategy(crew), atomic_(atomic) {}
+  Hogwild(const Crew& crew, bool atomic)
+      : Strategy(crew, {.apart = this, .measured = this}), atomic_(atomic) {}
 
   void begin(Replica& replica) override {
     Transport& peers = crew_.rank.peers;
@@ -46,15 +47,15 @@ class Hogwild final : public Strategy {
   void update(Replica& replica, const Step& step) override {
     resting_ = false;
     const Values weights = replica.weights(), before = before_->values();
-    if (step.samples[crew_.rank.rank()] == 0) {
+    if (!has_samples(step)) {
       if (shared_) read(numbers(weights));
       return;
     }
     copy(before.bytes(), weights.bytes());
     replica.apply_gradients(step.number, own_share(step));
-    if (!shared_) return contributions_.add(crew_.rank.rank(), 1, 0);
+    if (!shared_) return figures_.contributions.add(crew_.rank.rank(), 1, 0);
     const std::uint64_t earlier = std::atomic_ref(*updates_).fetch_add(1, kRelaxed);
-    contributions_.add(crew_.rank.rank(), 1, earlier - seen_);
+    figures_.contributions.add(crew_.rank.rank(), 1, earlier - seen_);
     add(numbers(before), numbers(weights));
     read(numbers(weights));
   }
@@ -75,10 +76,6 @@ class Hogwild final : public Strategy {
       load(numbers(model));
     return true;
   }
-  void read_model(Replica&, Values model) override { fetch_model(model); }
-
-  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
-  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 
  private:
   static std::span<float> numbers(Values values) {
@@ -129,12 +126,23 @@ class Hogwild final : public Strategy {
   bool resting_ = false;
 };
 
+void refuse_run(const RunTerms& run) {
+  const auto refuse = [](bool given, const char* flag, const char* why) {
+    if (given) throw UsageError(fmt::format("{} does not work with hogwild: {}", flag, why));
+  };
+  refuse(run.audit, "--audit",
+         "its workers write to one memory, so there are no exchanges to prove; leave --audit out");
+  refuse(run.transport == "ucx", "--transport ucx", "its workers share memory; use shm");
+  refuse(run.shaped, "--shape", "its workers send nothing that could be slowed down");
+}
+
 }  // namespace
 
 StrategyMaker hogwild(const Options& options) {
   constexpr std::string_view updates[] = {"atomic", "plain"};
   const bool atomic = options.choice("updates", updates) == 0;
-  return [=](const Crew& crew) { return std::make_unique<Hogwild>(crew, atomic); };
+  return {.make = [=](const Crew& crew) { return std::make_unique<Hogwild>(crew, atomic); },
+          .refuse = refuse_run};
 }
 
 }  // namespace lockstep

@@ -7,16 +7,19 @@
 #include <sstream>
 
 #include "strategies/average.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
 namespace {
 
-class LocalSgd final : public Strategy {
+class LocalSgd final : public Strategy, public Statement {
  public:
   LocalSgd(const Crew& crew, std::uint64_t period, int from_epoch)
-      : Strategy(crew), period_(period), from_epoch_(from_epoch), since_(crew.workers) {}
+      : Strategy(crew, {.statement = this}),
+        period_(period),
+        from_epoch_(from_epoch),
+        since_(crew.workers) {}
 
   void update(Replica& replica, const Step& step) override {
     since_ = since_average(step);
@@ -24,6 +27,13 @@ class LocalSgd final : public Strategy {
     replica.apply_gradients(step.number);
     averaged_ = averages(step);
     if (averaged_) average(crew_, tag_of(Purpose::weights, step), replica.weights(), since_);
+  }
+
+  void read_model(Replica& replica, Values model) override {
+    read_mean(crew_, replica.weights(), model, shares_in_model());
+  }
+  Flow flow_of_model(int, std::size_t count) const override {
+    return flow_of_mean(crew_, count, shares_in_model());
   }
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
@@ -47,9 +57,9 @@ class LocalSgd final : public Strategy {
   }
 
  private:
-  // In a round; else all have the same.
-  std::vector<double> shares_in_model() const override {
-    return averaged_ ? Strategy::shares_in_model() : shares_of(since_);
+  // What each worker counts for in the model, in a round; else all have the same.
+  std::vector<double> shares_in_model() const {
+    return averaged_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_);
   }
 
   bool averages(const Step& step) const {
@@ -78,9 +88,11 @@ class LocalSgd final : public Strategy {
 StrategyMaker local_sgd(const Options& options) {
   const std::int64_t period = at_least(1, options, "period");
   const std::int64_t from = at_least(0, options, "from_epoch");
-  return [=](const Crew& crew) {
-    return std::make_unique<LocalSgd>(crew, period, static_cast<int>(from));
-  };
+  return {.make =
+              [=](const Crew& crew) {
+                return std::make_unique<LocalSgd>(crew, period, static_cast<int>(from));
+              },
+          .notice = exchanges_first_after(options, "period", from > 0 ? 1 : period)};
 }
 
 }  // namespace lockstep

@@ -149,4 +149,22 @@ class WeightBook {
   Projection pushed_, held_;
 };
 
+// The part of a strategy whose exchanges can be proved, one by one: it uses proof_ and book_ as the
+// head of this file says.
+class ExchangeProofs {
+ public:
+  // From now on every exchange is proved. On all ranks or on none, before begin(). The replica is
+  // followed by whoever calls update() and rest(): see audit.h.
+  void audit_exchanges(const Rank& rank) {
+    proof_ = MixAudit(rank);
+    book_ = WeightBook(proof_);
+  }
+  WeightBook& book() { return book_; }
+
+ protected:
+  ~ExchangeProofs() = default;
+  MixAudit proof_;   // off unless audit_exchanges()
+  WeightBook book_;  // and this
+};
+
 }  // namespace lockstep

@@ -9,7 +9,10 @@
 namespace lockstep {
 
 OuterLoop::OuterLoop(const Crew& crew, std::uint64_t period, Names names)
-    : Strategy(crew), period_(period), names_(std::move(names)), since_(crew.workers) {}
+    : Strategy(crew, {.statement = this}),
+      period_(period),
+      names_(std::move(names)),
+      since_(crew.workers) {}
 
 void OuterLoop::begin(Replica& replica) {
   const Values weights = replica.weights();
@@ -68,9 +71,17 @@ std::uint64_t OuterLoop::bytes_sent(const Step& step, int rank, std::size_t coun
   return ends_round(step) ? average_bytes(crew_, rank, count) : 0;
 }
 
-// In a round; else all have the same.
+void OuterLoop::read_model(Replica& replica, Values model) {
+  read_mean(crew_, replica.weights(), model, shares_in_model());
+}
+
+Flow OuterLoop::flow_of_model(int, std::size_t count) const {
+  return flow_of_mean(crew_, count, shares_in_model());
+}
+
+// What each worker counts for in the model, in a round; else all have the same.
 std::vector<double> OuterLoop::shares_in_model() const {
-  return ended_ ? Strategy::shares_in_model() : shares_of(since_);
+  return ended_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_);
 }
 
 std::vector<Kept> OuterLoop::memories() {

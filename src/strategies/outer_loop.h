@@ -9,11 +9,11 @@
 #include <string>
 
 #include "collectives/scratch.h"
-#include "strategies/strategy.h"
+#include "strategies/statement.h"
 
 namespace lockstep {
 
-class OuterLoop : public Strategy {
+class OuterLoop : public Strategy, public Statement {
  public:
   // The name, for errors; those of the memories, for checkpoints.
   struct Names {
@@ -23,6 +23,8 @@ class OuterLoop : public Strategy {
 
   void begin(Replica&) override;
   void update(Replica&, const Step&) override;
+  void read_model(Replica&, Values model) override;
+  Flow flow_of_model(int rank, std::size_t count) const override;
   std::vector<Flow> flows(const Step&, int rank, std::size_t count) const override;
   std::vector<Flow> flows_of_memory(std::size_t which, const Step&, int rank,
                                     std::size_t count) const override;
@@ -44,7 +46,7 @@ class OuterLoop : public Strategy {
   virtual Factors of_momentum(double gamma) const = 0;
 
  private:
-  std::vector<double> shares_in_model() const override;
+  std::vector<double> shares_in_model() const;
   bool ends_round(const Step& step) const { return (step.number + 1) % period_ == 0; }
   std::vector<std::size_t> since_start(const Step&) const;
   Flow flow_of(const Factors&, const Step&, std::size_t count) const;

@@ -25,9 +25,10 @@ std::size_t pieces_for(int workers) {
 }
 constexpr std::size_t kLeastPieceBytes = 256 * 1024;  // else messages cost more than waiting
 
-class ParameterServer final : public Strategy {
+class ParameterServer final : public Strategy, public Statement, public Serving {
  public:
-  using Strategy::Strategy;
+  explicit ParameterServer(const Crew& crew)
+      : Strategy(crew, {.statement = this, .serving = this}) {}
 
   void update(Replica& replica, const Step& step) override {
     const double share = shares_of(step.samples)[crew_.rank.rank()];
@@ -139,7 +140,7 @@ class ParameterServer final : public Strategy {
 }  // namespace
 
 StrategyMaker parameter_server(const Options&) {
-  return [](const Crew& crew) { return std::make_unique<ParameterServer>(crew); };
+  return {[](const Crew& crew) { return std::make_unique<ParameterServer>(crew); }};
 }
 
 }  // namespace lockstep

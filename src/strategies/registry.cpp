@@ -29,6 +29,10 @@ constexpr StrategyRow kRows[] = {
 #undef STRATEGY
 };
 
+StrategyMaker maker_of(std::string_view spec, const StrategyRow* own) {
+  return strategy_named(spec, own).maker(strategy_options(spec, own));
+}
+
 void check_crew(const StrategyRow& row, int workers, int servers, bool colocated) {
   if (workers < 1) throw UsageError(fmt::format("{} workers: at least 1 is needed", workers));
   if (!row.has_servers() && servers != 0)
@@ -53,27 +57,37 @@ void check_crew(const StrategyRow& row, int workers, int servers, bool colocated
     throw InternalError(fmt::format("the servers of '{}' are ranks of their own", row.name));
 }
 
-StrategyMaker maker_of(std::string_view spec) {
-  return strategy_named(spec).maker(strategy_options(spec));
+// Of servers that step, each its own part of the parameters.
+void check_layers(const StrategyRow& row, const RunTerms& run) {
+  if (!run.needs_whole_layers || run.servers < 2 || row.exchange != Exchange::stepping_servers)
+    return;
+  throw UsageError(
+      fmt::format("--optimizer {} needs whole layers, and with {} each of {} servers steps its own "
+                  "part of the parameters, wherever that cuts a layer: give --servers 1, another "
+                  "optimizer, or ssp or easgd, whose workers step all parameters",
+                  Options::name_in(run.optimizer), row.name, run.servers));
 }
 
 }  // namespace
 
 std::span<const StrategyRow> strategies() { return kRows; }
 
-const StrategyRow& strategy_named(std::string_view spec) {
+const StrategyRow& strategy_named(std::string_view spec, const StrategyRow* own) {
   const std::string_view name = Options::name_in(spec);
   std::vector<std::string_view> names;
-  for (const StrategyRow& row : kRows) {
-    if (name == row.name || (name == row.alias && !name.empty())) return row;
+  const auto is_named = [&](const StrategyRow& row) {
     names.push_back(row.name);
     if (!row.alias.empty()) names.push_back(row.alias);
-  }
+    return name == row.name || (name == row.alias && !name.empty());
+  };
+  if (own && is_named(*own)) return *own;
+  for (const StrategyRow& row : kRows)
+    if (is_named(row)) return row;
   throw_unknown("strategy", name, names);
 }
 
-std::string full_spec(std::string_view spec) {
-  const StrategyRow& row = strategy_named(spec);
+std::string full_spec(std::string_view spec, const StrategyRow* own) {
+  const StrategyRow& row = strategy_named(spec, own);
   std::vector<std::string_view> keys;
   for (const StrategyParameter& p : row.parameters) {
     keys.push_back(p.key);
@@ -92,19 +106,29 @@ std::string full_spec(std::string_view spec) {
   return full;
 }
 
-Options strategy_options(std::string_view spec) {
+Options strategy_options(std::string_view spec, const StrategyRow* own) {
   std::vector<std::string_view> keys;
-  for (const StrategyParameter& p : strategy_named(spec).parameters) keys.push_back(p.key);
-  return Options(full_spec(spec), keys);
+  for (const StrategyParameter& p : strategy_named(spec, own).parameters) keys.push_back(p.key);
+  return Options(full_spec(spec, own), keys);
 }
 
-void check_strategy(std::string_view spec, int workers, int servers, bool colocated) {
-  check_crew(strategy_named(spec), workers, servers, colocated);
-  maker_of(spec);
+void check_strategy(std::string_view spec, const RunTerms& run, const StrategyRow* own) {
+  const StrategyRow& row = strategy_named(spec, own);
+  check_crew(row, run.workers, run.servers, run.colocated);
+  check_layers(row, run);
+  if (const StrategyMaker maker = maker_of(spec, own); maker.refuse) maker.refuse(run);
 }
 
-std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew& crew) {
-  check_crew(strategy_named(spec), crew.workers, crew.servers, crew.colocated);
+std::optional<std::string> notice_of_strategy(std::string_view spec, const RunTerms& run,
+                                              const StrategyRow* own) {
+  const StrategyMaker maker = maker_of(spec, own);
+  return maker.notice ? maker.notice(run) : std::nullopt;
+}
+
+std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew& crew,
+                                        const StrategyRow* own) {
+  const StrategyRow& row = strategy_named(spec, own);
+  check_crew(row, crew.workers, crew.servers, crew.colocated);
   if (crew.rank.size() != crew.ranks())
     throw UsageError(fmt::format("a job of {} ranks for {} workers and {} {} servers",
                                  crew.rank.size(), crew.workers, crew.servers,
@@ -114,7 +138,18 @@ std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew& crew)
         fmt::format("a crew with collective `{}`: ask choose() which one it stands "
                     "for",
                     crew.collective.name));
-  return maker_of(spec)(crew);
+  auto strategy = maker_of(spec, own).make(crew);
+  if (strategy->pace() != row.pace)
+    throw InternalError(
+        fmt::format("strategy '{}' does not keep the pace that its row says: one that goes apart "
+                    "has the part Apart, one that goes in rounds is a RoundStrategy, and one that "
+                    "goes together is neither",
+                    row.name));
+  if (row.has_servers() && !crew.colocated && !strategy->parts().rounds &&
+      !strategy->parts().serving)
+    throw InternalError(
+        fmt::format("strategy '{}' has servers by its row, and not the part Serving", row.name));
+  return strategy;
 }
 
 }  // namespace lockstep

@@ -1,9 +1,11 @@
 // Strategies by name. A new one is a file of its own with a StrategyMaker, and a line in
-// strategies.def.
+// strategies.def. A program that uses the library has rows of its own: wherever a spec is read,
+// `own` is one more row, which goes before all others.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +15,31 @@
 
 namespace lockstep {
 
-// Makes the strategy on one rank, from parameters that were found good.
-using StrategyMaker = std::function<std::unique_ptr<Strategy>(const Crew&)>;
+// What a strategy may want to know of a run before anything is started.
+struct RunTerms {
+  int workers = 1, servers = 0;
+  bool colocated = false;  // as in Crew
+  bool audit = false;
+  std::string optimizer = "sgd";    // its spec
+  bool plain_sgd = true;            // by its rate and momentum alone
+  bool needs_whole_layers = false;  // see Replica
+  std::string transport = "auto";
+  bool shaped = false;  // links are slowed down
+  bool hollow = false;  // replicas have sizes and no numbers
+  // Of the whole run; not known before the data is open, and of no limit where the end is open.
+  std::uint64_t steps = 0;
+};
+
+// A strategy with the values of its parameters, which were found good.
+struct StrategyMaker {
+  // On one rank.
+  std::function<std::unique_ptr<Strategy>(const Crew&)> make;
+  // Throws UsageError where the strategy can't do what the run asks for; none: it refuses nothing.
+  // Before `steps` are known.
+  std::function<void(const RunTerms&)> refuse = {};
+  // What whoever starts such a run should be told, if anything; none: never anything.
+  std::function<std::optional<std::string>(const RunTerms&)> notice = {};
+};
 
 struct StrategyParameter {
   std::string_view key, standard, description;  // `standard`: the value if none is given
@@ -26,24 +51,20 @@ struct StrategyParameter {
 // parameters at once; or their own messages.
 enum class Exchange { collective, stepping_servers, holding_servers, peers };
 
-// How workers keep pace: all take each step together; or each goes at its own, exchanges when it
-// comes to it, and goes on without those that are gone; or in rounds, in which a manager hands out
-// tasks and each worker works through its own alone (see round_strategy.h).
-enum class Pace { together, apart, rounds };
-
 // What becomes of the steps that m workers take at the same time: the model moves by their mean, as
 // by one step of a batch m times as large; or by their sum, as by m steps.
 enum class Steps { averaged, added };
 
+// All that is to be known of a strategy before it is made: one answer for all who ask.
 struct StrategyRow {
-  std::string_view name, alias;  // the alias may be empty
-  Exchange exchange;
-  Pace pace;
-  Steps steps;
-  std::string_view description;
-  std::span<const StrategyParameter> parameters;
+  std::string_view name, alias = {};  // the alias may be empty
+  Exchange exchange = Exchange::peers;
+  Pace pace = Pace::together;
+  Steps steps = Steps::averaged;
+  std::string_view description = {};
+  std::span<const StrategyParameter> parameters = {};
   // Options has a value for each parameter. UsageError if one can't be.
-  StrategyMaker (*maker)(const Options&);
+  StrategyMaker (*maker)(const Options&) = nullptr;
 
   bool has_servers() const {
     return exchange == Exchange::stepping_servers || exchange == Exchange::holding_servers;
@@ -58,16 +79,22 @@ std::span<const StrategyRow> strategies();
 
 // All of these take a spec, NAME:key=value,…, and throw a UsageError that says what would be right:
 // unknown names and keys get the valid ones and the nearest.
-const StrategyRow& strategy_named(std::string_view spec);  // by name or alias; ignores parameters
+//
+// By name or alias; ignores parameters.
+const StrategyRow& strategy_named(std::string_view spec, const StrategyRow* own = nullptr);
 // With the strategy's own name and keys and every parameter's value: the same spec for all ways to
 // write it.
-std::string full_spec(std::string_view spec);
+std::string full_spec(std::string_view spec, const StrategyRow* own = nullptr);
 // The value of every parameter.
-Options strategy_options(std::string_view spec);
-// Before anything is started: can there be such a strategy for such a crew?
-void check_strategy(std::string_view spec, int workers, int servers, bool colocated);
-// The same, on a rank.
-std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew&);
+Options strategy_options(std::string_view spec, const StrategyRow* own = nullptr);
+// Before anything is started: can there be such a strategy in such a run? Also refuses for it.
+void check_strategy(std::string_view spec, const RunTerms&, const StrategyRow* own = nullptr);
+// What whoever starts such a run should be told of the strategy.
+std::optional<std::string> notice_of_strategy(std::string_view spec, const RunTerms&,
+                                              const StrategyRow* own = nullptr);
+// On a rank. InternalError if what is made does not keep the pace that its row says.
+std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew&,
+                                        const StrategyRow* own = nullptr);
 
 #define STRATEGY(function, ...) StrategyMaker function(const Options&);
 #include "strategies/strategies.def"

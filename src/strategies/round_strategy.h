@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "strategies/mix_audit.h"
 #include "strategies/round_mail.h"
 #include "strategies/strategy.h"
 #include "strategies/task_book.h"
@@ -28,9 +29,10 @@ struct RoundResult {
   RoundProof proof = {};  // of the model where it comes from
 };
 
-class RoundStrategy : public Strategy {
+class RoundStrategy : public Strategy, public Measured, public ExchangeProofs {
  public:
-  using Strategy::Strategy;
+  explicit RoundStrategy(const Crew& crew)
+      : Strategy(crew, {.rounds = this, .measured = this, .proofs = this}) {}
 
   virtual const RoundTerms& terms() const = 0;
   // What each result counts for, in the order given, which is that of tasks: none is negative, and
@@ -53,13 +55,11 @@ class RoundStrategy : public Strategy {
 
   // Within a task a worker steps alone.
   void update(Replica& replica, const Step& step) override { replica.apply_gradients(step.number); }
-  std::vector<Flow> flows(const Step&, int, std::size_t) const override { return {}; }
-  std::uint64_t bytes_sent(const Step&, int, std::size_t) const override { return 0; }
 };
 
 // The strategy's view as one that goes in rounds. InternalError if it does not.
 inline RoundStrategy& in_rounds(Strategy& strategy) {
-  if (auto* rounds = dynamic_cast<RoundStrategy*>(&strategy)) return *rounds;
+  if (strategy.parts().rounds) return *strategy.parts().rounds;
   throw InternalError("a strategy that does not go in rounds, where one that does is needed");
 }
 

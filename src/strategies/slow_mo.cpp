@@ -9,7 +9,7 @@
 // subtraction is exact.
 #include "strategies/add_scaled.h"
 #include "strategies/outer_loop.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -48,7 +48,9 @@ class SlowMo final : public OuterLoop {
 StrategyMaker slow_mo(const Options& options) {
   const std::int64_t period = at_least(1, options, "period");
   const double beta = below_one(options, "momentum"), alpha = above_zero(options, "rate");
-  return [=](const Crew& crew) { return std::make_unique<SlowMo>(crew, period, beta, alpha); };
+  return {
+      .make = [=](const Crew& crew) { return std::make_unique<SlowMo>(crew, period, beta, alpha); },
+      .notice = exchanges_first_after(options, "period", period)};
 }
 
 }  // namespace lockstep

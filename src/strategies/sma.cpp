@@ -7,33 +7,219 @@
 //   z   = z + sum_j c_j + mu (z - z_prev)
 //
 // z is the model that is trained. Every rank is a learner and has its own copy of z; `learners`
-// ranks in a row share a device (see sma_sum.h), the last of which may have fewer. alpha = 0 stands
+// ranks in a row share a device (see SmaSum), the last of which may have fewer. alpha = 0 stands
 // for 1/k. mu = 0 is synchronous EASGD that exchanges in every step. Where the learning rate drops,
 // all start anew from z. Where batches are uneven learner j's step counts for its samples over the
 // learners' mean, so that every sample counts once.
 //
-// With `auto=on` learners are added to each device while that pays (see sma_tuner.h); a rank that
+// With `auto=on` learners are added to each device while that pays (see SmaTuner); a rank that
 // is no learner yet holds z, and goes on from there when it becomes one. Until then the learners of
 // its device read its samples: a step takes the same samples with any number of learners, and a
 // learner's batch shrinks as others come. (In the paper it stays, and a step grows.)
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include "collectives/broadcast.h"
+#include "collectives/reduce.h"
 #include "collectives/scratch.h"
+#include "core/topology.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
-#include "strategies/sma_sum.h"
-#include "strategies/sma_tuner.h"
+#include "transport/group.h"
 
 namespace lockstep {
 namespace {
 
+std::vector<int> ranks_in_a_row(int first, int count) {
+  std::vector<int> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
+// The sum over all learners: each device adds up to its first rank, the first ranks all-reduce
+// among themselves, and each hands the total back to its whole device. Between devices goes what
+// one learner a device would send.
+class SmaSum {
+ public:
+  // So many consecutive ranks are a device, at most: the last may have fewer.
+  SmaSum(const Crew&, int most);
+
+  // Of that rank's device: its first `learners` ranks, or all it has.
+  int learners_beside(int rank, int learners) const;
+  // On return all ranks hold the sum over the first `learners` ranks of each device, the same bits.
+  // Collective over all ranks.
+  void run(Tag, Values, int learners);
+  // Bytes that `rank` sends in that.
+  std::uint64_t bytes(int rank, std::size_t count, int learners) const;
+
+ private:
+  // By what the first learners exchange. Their values are in no window of theirs alone;
+  // round-robin gives the bits of `shared` anywhere.
+  const AllReduceRow& between_devices() const;
+
+  const Crew crew_;
+  const int most_;
+  std::optional<Group> device_;  // of this rank
+  std::optional<Group> firsts_;  // if this rank is one of them
+  Place place_of_firsts_;
+};
+
+SmaSum::SmaSum(const Crew& crew, int most) : crew_(crew), most_(most) {
+  if (most == 1) return;
+  const int me = crew.rank.rank(), first = me - me % most;
+  std::vector<int> firsts;
+  for (int r = 0; r < crew.workers; r += most) firsts.push_back(r);
+  device_.emplace(crew.rank.peers, ranks_in_a_row(first, learners_beside(me, most)));
+  if (me == first) firsts_.emplace(crew.rank.peers, firsts);
+
+  std::vector<int> hosts;  // in order of first appearance
+  for (const int r : firsts) {
+    const int host = crew.rank.peers.host_of(r);
+    const auto known = std::ranges::find(hosts, host);
+    place_of_firsts_.host_of.push_back(static_cast<int>(known - hosts.begin()));
+    if (known == hosts.end()) hosts.push_back(host);
+  }
+}
+
+const AllReduceRow& SmaSum::between_devices() const {
+  return crew_.collective.name == "shared" ? all_reduce_named("round-robin") : crew_.collective;
+}
+
+int SmaSum::learners_beside(int rank, int learners) const {
+  return std::min(learners, crew_.workers - (rank - rank % most_));
+}
+
+void SmaSum::run(Tag tag, Values values, int learners) {
+  if (most_ == 1) return crew_.collective.run(crew_.rank.peers, tag, values.as(Op::sum));
+  const int place = device_->rank();
+  if (place < learners) {
+    Group adding(*device_, ranks_in_a_row(0, learners_beside(crew_.rank.rank(), learners)));
+    reduce(adding, tag, values.as(Op::sum));
+  }
+  if (firsts_) between_devices().run(*firsts_, tag, values.as(Op::sum));
+  broadcast(*device_, tag, values.as(Op::sum));
+}
+
+std::uint64_t SmaSum::bytes(int rank, std::size_t count, int learners) const {
+  if (most_ == 1)
+    return crew_.collective.sent(count, place_of(crew_.rank.peers), rank) * sizeof(float);
+  const int place = rank % most_;
+  const std::size_t up = place == 0 ? between_devices().sent(count, place_of_firsts_, rank / most_)
+                                    : (place < learners ? count : 0);
+  const std::size_t down =
+      count * binomial_tree(place, learners_beside(rank, most_)).children.size();
+  return (up + down) * sizeof(float);
+}
+
+constexpr Tag kDecision{Purpose::control, 0x53a};
+
+// How many learners a device can feed, found while training (Koliousis et al. 2019, section 4.4):
+// one more as long as the samples a second grow by more than a twentieth; when they don't, one
+// less, and that is it. A step's time is the median of an interval's: machines have hiccups.
+class SmaTuner {
+ public:
+  static constexpr std::uint64_t kInterval = 16;  // steps between two looks
+  static constexpr double kGain = 1.05;
+
+  // From one learner a device up to `most`; without `searches` always that many.
+  SmaTuner(const Crew&, int most, bool searches);
+
+  // In that step, the one about to be taken or just taken.
+  int learners(const Step& step) const { return step.number < next_ ? last_ : learners_; }
+  // In the step just taken, or before the first.
+  int learners_now() const { return last_; }
+  // That step is done. Collective over the workers where a decision is due.
+  void stepped(const Step&);
+
+  std::string state() const;
+  void restore(const std::string&);
+
+ private:
+  void measure(const Step&);
+  int decide();
+
+  const Crew crew_;
+  const int most_;
+  int learners_, last_;  // in the next step, and in the one before
+  bool settled_;
+  std::uint64_t next_ = 0;
+  double best_ = 0;  // samples a second with one learner less
+  // Rank 0's. Before the first step is over there is nothing to measure.
+  std::optional<double> stepped_at_s_;
+  std::vector<double> step_s_;  // since the last decision
+  std::size_t samples_ = 0;     // of those steps
+};
+
+SmaTuner::SmaTuner(const Crew& crew, int most, bool searches)
+    : crew_(crew),
+      most_(most),
+      learners_(searches ? 1 : most),
+      last_(learners_),
+      settled_(!searches || most == 1) {}
+
+void SmaTuner::stepped(const Step& step) {
+  if (!settled_) measure(step);
+  last_ = learners_;
+  next_ = step.number + 1;
+  if (settled_ || next_ % kInterval != 0) return;
+  std::int64_t decision[2] = {};  // learners, and whether that is it
+  if (crew_.rank.rank() == 0) {
+    decision[0] = decide();
+    decision[1] = settled_;
+  }
+  broadcast(crew_.rank.peers, kDecision, {decision, 2, Type::int64});
+  learners_ = static_cast<int>(decision[0]);
+  settled_ = decision[1] != 0;
+}
+
+void SmaTuner::measure(const Step& step) {
+  if (crew_.rank.rank() != 0) return;
+  const double now = crew_.rank.clock.now();
+  if (stepped_at_s_) {
+    step_s_.push_back(now - *stepped_at_s_);
+    for (int w = 0; w < crew_.workers; ++w)
+      if (w % most_ < learners_) samples_ += step.samples[w];
+  }
+  stepped_at_s_ = now;
+}
+
+int SmaTuner::decide() {
+  if (step_s_.size() < kInterval / 4) return learners_;  // resumed just now
+  const auto middle = step_s_.begin() + static_cast<std::ptrdiff_t>(step_s_.size() / 2);
+  std::ranges::nth_element(step_s_, middle);
+  const double rate =
+      static_cast<double>(samples_) / static_cast<double>(step_s_.size()) / std::max(*middle, 1e-9);
+  step_s_.clear();
+  samples_ = 0;
+  const bool gained = rate > kGain * best_;
+  best_ = rate;
+  settled_ = !gained || learners_ == most_;
+  if (!gained) return std::max(1, learners_ - 1);
+  return settled_ ? learners_ : learners_ + 1;
+}
+
+std::string SmaTuner::state() const {
+  return fmt::format("{} {} {} {} {}", learners_, last_, settled_ ? 1 : 0, next_, best_);
+}
+
+void SmaTuner::restore(const std::string& state) {
+  std::istringstream in(state);
+  if (!(in >> learners_ >> last_ >> settled_ >> next_ >> best_) || learners_ < 1 ||
+      learners_ > most_)
+    throw UsageError("the saved state of sma is damaged or of other learners");
+}
+
 // A schedule that glides down is no drop: with a restart in every step z would never move.
 constexpr double kDrop = 0.5;
 
-class Sma final : public Strategy {
+class Sma final : public Strategy, public Statement, public Pooling {
  public:
   Sma(const Crew& crew, int learners, double alpha, double mu, bool searches)
-      : Strategy(crew),
+      : Strategy(crew, {.statement = this, .pooling = this}),
         learners_(learners),
         alpha_(alpha),
         mu_(mu),
@@ -179,9 +365,9 @@ StrategyMaker sma(const Options& options) {
     throw UsageError("auto of 'sma' is on with learners=1: say how many a device may have at most");
   if (!(alpha >= 0 && alpha <= 1))
     throw UsageError(fmt::format("alpha of 'sma' is {}: from 0 (for 1/k) to 1", alpha));
-  return [=](const Crew& crew) {
+  return {[=](const Crew& crew) {
     return std::make_unique<Sma>(crew, static_cast<int>(learners), alpha, mu, searches);
-  };
+  }};
 }
 
 }  // namespace lockstep

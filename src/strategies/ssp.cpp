@@ -23,7 +23,7 @@
 
 #include "strategies/central.h"
 #include "strategies/central_stream.h"
-#include "strategies/ranges.h"
+#include "strategies/parameters.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
@@ -50,7 +50,7 @@ class Ssp final : public Central {
     const Values change = stream_->change();
     copy(change.bytes(), weights.bytes());
     // Without samples the change is none, and only tells that this worker is there.
-    if (step.samples[crew_.rank.rank()] > 0) replica.apply_gradients(step.number, own_share(step));
+    if (has_samples(step)) replica.apply_gradients(step.number, own_share(step));
     subtract_from(weights, change);
     book_.owes_change();
     book_.pushed(proof_.of(change));
@@ -75,8 +75,10 @@ class Ssp final : public Central {
     return true;
   }
 
-  double hidden_s() const override {
-    return Central::hidden_s() + (stream_ ? stream_->hidden_s() : 0);
+  const Figures& figures() override {
+    Central::figures();
+    if (stream_) figures_.hidden_s += stream_->hidden_s();
+    return figures_;
   }
 
  private:
@@ -101,7 +103,7 @@ class Ssp final : public Central {
                       "the staleness is {}",
                       push.worker, push.step, age, s_));
     add(replica, push);
-    contributions_.add(push.worker, 1, age);
+    figures_.contributions.add(push.worker, 1, age);
     clocks_[push.worker] = push.step + 1;
     return true;
   }
@@ -130,7 +132,7 @@ class Ssp final : public Central {
 
 StrategyMaker ssp(const Options& options) {
   const std::int64_t s = at_least(0, options, "staleness");
-  return [=](const Crew& crew) { return std::make_unique<Ssp>(crew, s); };
+  return {[=](const Crew& crew) { return std::make_unique<Ssp>(crew, s); }};
 }
 
 }  // namespace lockstep

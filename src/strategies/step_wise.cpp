@@ -25,10 +25,13 @@ namespace {
 
 enum class Start { fixed, forward, backward, zigzag, random };
 
-class StepWise final : public Strategy {
+class StepWise final : public Strategy, public Statement {
  public:
   StepWise(const Crew& crew, bool chunked, Start start, std::uint64_t full_pass)
-      : Strategy(crew), chunked_(chunked), start_(start), full_pass_(full_pass) {}
+      : Strategy(crew, {.statement = this}),
+        chunked_(chunked),
+        start_(start),
+        full_pass_(full_pass) {}
 
   void update(Replica& replica, const Step& step) override {
     replica.apply_gradients(step.number);
@@ -196,7 +199,7 @@ StrategyMaker step_wise(const Options& options) {
   const std::int64_t full = options.integer("full_pass");
   if (full < 0)
     throw UsageError(fmt::format("full_pass of 'step-wise' is {}: at least 0 (never)", full));
-  return [=](const Crew& crew) { return std::make_unique<StepWise>(crew, chunked, start, full); };
+  return {[=](const Crew& crew) { return std::make_unique<StepWise>(crew, chunked, start, full); }};
 }
 
 }  // namespace lockstep

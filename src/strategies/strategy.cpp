@@ -1,24 +1,13 @@
 #include "strategies/strategy.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "strategies/average.h"
-#include "transport/group.h"
 
 namespace lockstep {
 
 void Strategy::read_model(Replica& replica, Values model) {
-  copy(model.bytes(), replica.weights().bytes());
-  if (crew_.workers == 1) return;
-  if (const double share = shares_in_model()[crew_.rank.rank()]; share != 1) scale(model, share);
-  std::vector<int> workers(crew_.workers);
-  std::iota(workers.begin(), workers.end(), 0);
-  Group group(crew_.rank.peers, workers);
-  // The copy need not lie where peers see it; round-robin gives the bits of `shared` anywhere.
-  const AllReduceRow& collective =
-      crew_.collective.name == "shared" ? all_reduce_named("round-robin") : crew_.collective;
-  collective.run(group, {Purpose::evaluation}, model.as(Op::mean));
+  read_mean(crew_, replica.weights(), model, std::vector<double>(crew_.workers, 1));
 }
 
 double Strategy::mass() const {
@@ -29,11 +18,33 @@ double Strategy::own_share(const Step& step) const {
   return crew_.one_batch ? shares_of(step.samples)[crew_.rank.rank()] : 1;
 }
 
-Flow Strategy::flow_of_model(int, std::size_t count) const {
-  std::vector<double> mean = shares_in_model();
-  for (double& share : mean) share /= crew_.workers;
-  mean.resize(crew_.ranks());
-  return {{0, count}, {}, std::move(mean)};
+bool trains(const Strategy& strategy, const Step& step) {
+  const Pooling* pooling = strategy.parts().pooling;
+  return !pooling || pooling->trains(step);
+}
+
+Team team_of(const Strategy& strategy, const Step& step, int worker) {
+  const Pooling* pooling = strategy.parts().pooling;
+  return pooling ? pooling->team_of(step, worker) : Team{worker};
+}
+
+std::vector<std::size_t> samples_read(const Strategy& strategy, const Step& step) {
+  std::vector<std::size_t> read(step.samples.size());
+  for (int w = 0; w < std::ssize(read);) {
+    const Team team = team_of(strategy, step, w);
+    std::size_t all = 0;
+    for (int member = 0; member < team.size; ++member) all += step.samples[w + member];
+    for (int reader = 0; reader < team.readers; ++reader)
+      read[w + reader] = chunk(all, team.readers, reader).count;
+    w += team.size;
+  }
+  return read;
+}
+
+const Figures& figures_of(const Strategy& strategy) {
+  static const Figures kNone;
+  Measured* measured = strategy.parts().measured;
+  return measured ? measured->figures() : kNone;
 }
 
 }  // namespace lockstep

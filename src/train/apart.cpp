@@ -54,12 +54,12 @@ class Leg {
  private:
   void start(std::uint64_t first, std::uint64_t end) {
     if (!works_) return session_.serve(first, end);
-    session_.strategy().go();
+    session_.apart().go();
     snapshots_.go();
   }
   // Returns how long it took.
   double rest(std::uint64_t taken, bool hands_over) {
-    if (hands_over) session_.strategy().hand_over(session_.replica(), taken);
+    if (hands_over) session_.apart().hand_over(session_.replica(), taken);
     if (works_) snapshots_.rest();
     return session_.rest();
   }

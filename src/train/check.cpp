@@ -26,8 +26,16 @@ void one_of(std::string_view flag, const std::string& value,
     throw_unknown(flag, value, {valid.begin(), valid.size()});
 }
 
+// Is it simulated without numbers?
+bool is_hollow(const TrainConfig& config) {
+  return cluster_kind(config.cluster) == "sim" &&
+         !simulation_from(config.cluster, config.ranks() - config.guests(), config.seed,
+                          config.guests())
+              .numerics;
+}
+
 void check_servers(const TrainConfig& config) {
-  const StrategyRow& row = strategy_named(config.strategy);
+  const StrategyRow& row = config.strategy_row();
   one_of("server placement", config.server_placement, {"dedicated", "colocated"});
   if (!row.has_servers() && config.servers > 0)
     throw UsageError(fmt::format("--servers {}: {} has no servers", config.servers, row.name));
@@ -109,41 +117,12 @@ void check_scaling(const TrainConfig& config) {
         fmt::format("--lr-scaling linear scales the rate with the samples of a step, which "
                     "--global-batch {} keeps the same for any number of workers: leave one out",
                     config.global_batch));
-  const StrategyRow& row = strategy_named(config.strategy);
+  const StrategyRow& row = config.strategy_row();
   if (row.steps == Steps::added)
     throw UsageError(
         fmt::format("--lr-scaling linear does not work with {}: it adds up the steps of all "
                     "workers, so its model moves by as many times the rate already; leave it out",
                     row.name));
-}
-
-// What a strategy and an optimiser can't do together.
-void check_optimiser(const TrainConfig& config) {
-  const std::string_view optimiser = Options::name_in(config.optimizer);
-  const StrategyRow& row = strategy_named(config.strategy);
-  if (optimiser == "lars" && config.servers > 1 && row.exchange == Exchange::stepping_servers)
-    throw UsageError(
-        fmt::format("--optimizer lars needs whole layers, and with {} each of {} servers steps its "
-                    "own part of the parameters, wherever that cuts a layer: give --servers 1, "
-                    "another optimizer, or ssp or easgd, whose workers step all parameters",
-                    row.name, config.servers));
-  if (row.name != "easgd" || strategy_options(config.strategy).number("momentum") == 0) return;
-  if (optimiser != "sgd" || optimiser_options(config.optimizer).number("weight_decay") != 0)
-    throw UsageError(
-        fmt::format("--optimizer {} does not work with easgd:momentum=…: EAMSGD has a rule of its "
-                    "own, which takes the learning rate alone; give sgd without weight decay",
-                    config.optimizer));
-}
-
-void check_hogwild(const TrainConfig& config) {
-  if (strategy_named(config.strategy).name != "hogwild") return;
-  const auto refuse = [](bool given, const char* flag, const char* why) {
-    if (given) throw UsageError(fmt::format("{} does not work with hogwild: {}", flag, why));
-  };
-  refuse(config.audit, "--audit",
-         "its workers write to one memory, so there are no exchanges to prove; leave --audit out");
-  refuse(config.transport == "ucx", "--transport ucx", "its workers share memory; use shm");
-  refuse(!config.shape.empty(), "--shape", "its workers send nothing that could be slowed down");
 }
 
 void check_records(const TrainConfig& config) {
@@ -158,11 +137,10 @@ void check_records(const TrainConfig& config) {
 
 // Where tasks are epochs' shards, all else that comes in steps of the run has no meaning.
 void check_rounds(const TrainConfig& config) {
-  if (!strategy_named(config.strategy).goes_in_rounds()) return;
+  const StrategyRow& row = config.strategy_row();
+  if (!row.goes_in_rounds()) return;
   const auto refuse = [&](bool given, const char* flag, const char* why) {
-    if (given)
-      throw UsageError(fmt::format("{} does not work with {}: {}", flag,
-                                   strategy_named(config.strategy).name, why));
+    if (given) throw UsageError(fmt::format("{} does not work with {}: {}", flag, row.name, why));
   };
   refuse(config.steps > 0, "--steps", "it trains whole epochs; give --epochs");
   refuse(config.samples > 0, "--samples", "it trains whole epochs; give --epochs");
@@ -171,11 +149,6 @@ void check_rounds(const TrainConfig& config) {
   refuse(config.checkpoint_every > 0, "--checkpoint-every", "its runs can't be resumed");
   refuse(!config.resume.empty(), "--resume", "its runs can't be resumed");
   refuse(!config.profile_out.empty(), "--profile-out", "measure a step with another strategy");
-  if (cluster_kind(config.cluster) != "sim" ||
-      simulation_from(config.cluster, config.ranks(), config.seed).numerics)
-    return;
-  refuse(strategy_options(config.strategy).text("exchange") == "files", "numerics=off",
-         "there are no numbers to write to files; use exchange=messages");
 }
 
 // Every setting goes through JSON, which is UTF-8. The run's folder alone need not come back.
@@ -191,38 +164,47 @@ void check_text(const TrainConfig& config) {
 }  // namespace
 
 void complete(TrainConfig& config) {
-  if (config.servers < 0) config.servers = strategy_named(config.strategy).has_servers() ? 1 : 0;
+  if (config.servers < 0) config.servers = config.strategy_row().has_servers() ? 1 : 0;
 }
 
 void complete_records(TrainConfig& config) {
   constexpr int kFewRanks = 64;
-  const bool large = cluster_kind(config.cluster) == "sim" &&
-                     (config.ranks() > kFewRanks ||
-                      !simulation_from(config.cluster, config.ranks() - config.guests(),
-                                       config.seed, config.guests())
-                           .numerics);
+  const bool large =
+      cluster_kind(config.cluster) == "sim" && (config.ranks() > kFewRanks || is_hollow(config));
   if (config.sample_every < 0) config.sample_every = large ? 0 : 0.1;
   if (config.timeline.empty()) config.timeline = large ? "none" : "1-500";
+}
+
+RunTerms run_terms(const TrainConfig& config) {
+  const std::string_view optimiser = Options::name_in(config.optimizer);
+  RunTerms terms;
+  terms.workers = config.workers;
+  terms.servers = config.servers;
+  terms.colocated = config.servers_within_workers();
+  terms.audit = config.audit;
+  terms.optimizer = config.optimizer;
+  terms.plain_sgd =
+      optimiser == "sgd" && optimiser_options(config.optimizer).number("weight_decay") == 0;
+  terms.needs_whole_layers = optimiser == "lars";
+  terms.transport = config.transport;
+  terms.shaped = !config.shape.empty();
+  terms.hollow = is_hollow(config);
+  return terms;
 }
 
 void check(const TrainConfig& config) {
   check_text(config);
   check_servers(config);
   check_ranks(config);
-  check_strategy(config.strategy, config.workers, config.servers, config.servers_within_workers());
+  check_strategy(config.strategy, run_terms(config), config.own_strategy);
   all_reduce_named(config.collective);
   check_end(config);
   check_training(config);
   check_scaling(config);
-  check_optimiser(config);
-  check_hogwild(config);
   check_records(config);
   check_rounds(config);
   conditions_from(config);
-  if (cluster_kind(config.cluster) != "sim") return;
-  const Simulation simulation = simulation_from(config.cluster, config.ranks() - config.guests(),
-                                                config.seed, config.guests());
-  if (config.audit && !simulation.numerics)
+  if (config.audit && is_hollow(config))
     throw UsageError("--audit checks numbers, and numerics=off has none: leave one out");
 }
 

@@ -81,8 +81,12 @@ TrainConfig config_from(const nlohmann::json& json, TrainConfig base) {
   return base;
 }
 
+const StrategyRow& TrainConfig::strategy_row() const {
+  return strategy_named(strategy, own_strategy);
+}
+
 bool TrainConfig::servers_within_workers() const {
-  return server_placement == "colocated" && !strategy_named(strategy).goes_apart();
+  return server_placement == "colocated" && !strategy_row().goes_apart();
 }
 
 }  // namespace lockstep

@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+struct RunTerms;
+struct StrategyRow;
+
 struct TrainConfig {
   // Who.
   int workers = 2;
@@ -56,6 +59,12 @@ struct TrainConfig {
   std::string out;  // the run's folder
   // Where data sets are kept; from the environment, which only cli/ reads.
   std::string cache;
+  // A strategy of one's own that `strategy` may name (see registry.h), of a program that uses the
+  // library. Outlives the run, and is not written: who resumes gives it again.
+  const StrategyRow* own_strategy = nullptr;
+
+  // All that is to be known of the strategy before it is made. UsageError: no such strategy.
+  const StrategyRow& strategy_row() const;
 
   // Are servers parts of workers? Co-located ones are, unless workers go apart: who computes can't
   // answer, so there each is a rank of its own, on the host of its worker.
@@ -71,6 +80,9 @@ nlohmann::ordered_json to_json(const TrainConfig&);
 // Fields that are missing keep what `base` has. UsageError names a field that is unknown or of the
 // wrong type.
 TrainConfig config_from(const nlohmann::json&, TrainConfig base = {});
+
+// What a strategy may ask of such a run, but for its steps.
+RunTerms run_terms(const TrainConfig&);
 
 // Fills in the number of servers where nobody said: 1, or none. UsageError: no such strategy.
 void complete(TrainConfig&);

@@ -124,7 +124,8 @@ std::vector<float> mean_over(Transport& workers, const std::vector<float>& mine,
 Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::uint64_t samples,
                bool audit) {
   Model model{std::vector<float>(learner.replica().weights().count()), learner.statistics()};
-  strategy.prove_own(learner.replica().weights(), samples);
+  if (const Audit* audit = strategy.parts().audit)
+    audit->prove_own(learner.replica().weights(), samples);
   strategy.read_model(learner.replica(),
                       Values(model.weights.data(), model.weights.size(), Type::fp32));
   if (!model.statistics.empty())

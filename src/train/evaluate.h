@@ -1,7 +1,7 @@
 // The score of the model that a strategy defines, which need not be any worker's own.
 #pragma once
 
-#include "strategies/strategy.h"
+#include "strategies/audit.h"
 #include "train/experiment.h"
 #include "train/learner.h"
 #include "train/result.h"

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "measure/machine.h"
-#include "strategies/registry.h"
 #include "train/content.h"
 #include "train/resume.h"
 #include "train/torch_learner.h"
@@ -39,7 +38,7 @@ Data data_of(const TrainConfig& config, const Fetch& fetch) {
 // the split does not say who has which; else by share. In rounds each worker is alone with its
 // batches, and so is one whose batches are balanced over the classes of its own shard.
 Cut cut_of(const TrainConfig& config) {
-  const StrategyRow& row = strategy_named(config.strategy);
+  const StrategyRow& row = config.strategy_row();
   if (config.global_batch == 0 || row.goes_in_rounds()) return Cut::own;
   if (Options::name_in(config.split) == "random" && !row.goes_apart()) return Cut::common;
   return config.balanced_batches ? Cut::own : Cut::by_share;
@@ -83,30 +82,17 @@ std::size_t median_samples(Plan& plan) {
   return *middle;
 }
 
-// Where a run is too short for its workers to exchange even once.
-std::optional<std::string> no_exchange(const TrainConfig& config, std::uint64_t steps) {
-  const StrategyRow& row = strategy_named(config.strategy);
-  const Options options = strategy_options(config.strategy);
-  for (const char* key : {"period", "push"}) {
-    const auto has = [&](const StrategyParameter& p) { return p.key == key; };
-    if (std::ranges::none_of(row.parameters, has)) continue;
-    const std::int64_t every = options.integer(key);
-    if (steps >= static_cast<std::uint64_t>(every)) continue;
-    if (config.workers == 1 && !row.has_servers()) continue;
-    if (row.name == "local-sgd" && options.integer("from_epoch") > 0) continue;
-    return fmt::format(
-        "{} exchanges every {} steps, and this run has {}: its workers {}; give a "
-        "smaller {}, or more steps",
-        row.name, every, steps,
-        row.name == "downpour" ? "push nothing before it is over" : "never exchange anything", key);
-  }
-  return {};
+// The strategy's own.
+std::optional<std::string> notice_of(const TrainConfig& config, std::uint64_t steps) {
+  RunTerms terms = run_terms(config);
+  terms.steps = steps;
+  return notice_of_strategy(config.strategy, terms, config.own_strategy);
 }
 
 // Where gradients that count for different numbers of samples go to servers whose rule does not see
 // that.
 std::optional<std::string> counts_alike(const TrainConfig& config, const Plan& plan) {
-  const StrategyRow& row = strategy_named(config.strategy);
+  const StrategyRow& row = config.strategy_row();
   const std::string_view optimiser = Options::name_in(config.optimizer);
   if (!row.goes_apart() || row.exchange != Exchange::stepping_servers || optimiser == "sgd" ||
       plan.cut() != Cut::by_share)
@@ -133,6 +119,7 @@ std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
 
 Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
     : config(checked(std::move(asked))),
+      strategy(config.strategy_row()),
       simulation(simulation_of(config)),
       data(data_of(config, fetch)),
       plan(plan_of(config, *data.train, batch_by_worker(config), split_s)),
@@ -141,8 +128,7 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   Plan counted = plan;
   steps_per_epoch = counted.steps(0);
   steps_of_schedule = steps_of(config, data.train->size(), counted);
-  const bool apart = strategy_named(config.strategy).goes_apart();
-  steps = apart && config.samples > 0 ? kOpenEnd : steps_of_schedule;
+  steps = strategy.goes_apart() && config.samples > 0 ? kOpenEnd : steps_of_schedule;
   if (config.lr_scaling == "linear")
     lr_scale = static_cast<double>(median_samples(counted)) / static_cast<double>(config.batch);
   if (config.checkpoint_every > 0 || !config.resume.empty()) {
@@ -165,7 +151,7 @@ int Experiment::threads(int cores) const {
 std::vector<std::string> Experiment::notices() const {
   std::vector<std::string> all = data.notices;
   for (const std::string& notice : plan.notices()) all.push_back(notice);
-  if (const auto notice = no_exchange(config, steps_of_schedule)) all.push_back(*notice);
+  if (const auto notice = notice_of(config, steps_of_schedule)) all.push_back(*notice);
   if (const auto notice = counts_alike(config, plan)) all.push_back(*notice);
   if (config.lr_scaling == "linear")
     all.push_back(

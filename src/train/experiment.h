@@ -9,6 +9,7 @@
 #include "data/open.h"
 #include "data/plan.h"
 #include "data/reader_pool.h"
+#include "strategies/registry.h"
 #include "train/cluster_spec.h"
 #include "train/config.h"
 
@@ -23,6 +24,7 @@ struct Experiment {
   explicit Experiment(TrainConfig, const Fetch& fetch = {});
 
   TrainConfig config;
+  const StrategyRow& strategy;  // that it names
   std::optional<Simulation> simulation;
   Data data;
   double split_s = 0;
@@ -43,6 +45,8 @@ struct Experiment {
   // model that is no file.
   std::string data_sha256, model_sha256;
 
+  // Do all workers take every step together?
+  bool in_step() const { return strategy.pace == Pace::together; }
   bool has_open_end() const { return steps == kOpenEnd; }
   bool hollow() const { return simulation && !simulation->numerics; }
   std::size_t full_batch(int worker) const { return batches_.at(worker); }

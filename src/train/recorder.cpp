@@ -24,14 +24,13 @@ constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 }  // namespace
 
 Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved,
-                   Watcher* watcher, bool apart, int keeper)
+                   Watcher* watcher)
     : rank_(rank),
       experiment_(experiment),
       clock_(clock),
       moved_(moved),
       watcher_(watcher),
-      apart_(apart),
-      keeper_(keeper),
+      keeper_(experiment.strategy.goes_in_rounds() ? experiment.config.workers : 0),
       window_(step_window(experiment.config.timeline)),
       waited_(rank.size()),
       waited_since_score_(rank.size()) {}
@@ -115,7 +114,7 @@ void Recorder::stepped(std::uint64_t taken) {
   taken_ = taken;
   if (sampler_ && !failed_ && sampler_->due()) write([&] { sampler_->post(progress()); });
   // A simulation that dies can be had again, and its ranks would be charged for meeting.
-  if (experiment_.simulation || apart_ || !window_.has(taken)) return;
+  if (experiment_.simulation || !experiment_.in_step() || !window_.has(taken)) return;
   if (std::has_single_bit(taken) || taken % kSettleSteps == 0) settle(rank_.peers);
 }
 
@@ -146,9 +145,9 @@ std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const 
 }
 
 void Recorder::settle(Transport& present, std::set<int>* gone) {
-  if (!apart_ && taken_ == settled_ && evaluated_.empty()) return;
+  if (experiment_.in_step() && taken_ == settled_ && evaluated_.empty()) return;
   std::vector<TimedStep> mine;
-  if (taken_ > settled_) mine = apart_ ? clock_.settle() : clock_.settle(present);
+  if (taken_ > settled_) mine = experiment_.in_step() ? clock_.settle(present) : clock_.settle();
   const auto rows = rows_at_first(present, row_of(mine), gone);
   if (present.rank() == 0) take_in(present, mine, rows);
   settled_ = taken_;
@@ -185,10 +184,10 @@ void Recorder::take_in(Transport& present, const std::vector<TimedStep>& mine,
     const int rank = present.job_rank(r);
     if (rows[r].empty()) continue;  // gone
     const std::vector<double> waits = take_row(rank, rows[r]);
-    if (apart_ || rank >= experiment_.config.workers) continue;
+    if (!experiment_.in_step() || rank >= experiment_.config.workers) continue;
     for (std::size_t i = 0; i < mine.size(); ++i) waited[i] += waits[i];
   }
-  for (std::size_t i = 0; i < mine.size() && !apart_; ++i) {
+  for (std::size_t i = 0; i < mine.size() && experiment_.in_step(); ++i) {
     waited_.add(mine[i].last, waited[i]);
     waited_since_score_.add(mine[i].last, waited[i]);
   }

@@ -24,10 +24,9 @@ namespace lockstep {
 
 class Recorder {
  public:
-  // All outlive this. `watcher`: of this rank, or none. `apart`: ranks keep no common pace, so
-  // nothing here is collective before the end. `keeper`: the rank that keeps the records of all.
-  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, Watcher* watcher, bool apart,
-           int keeper = 0);
+  // All outlive this. `watcher`: of this rank, or none. Where ranks keep no common pace nothing
+  // here is collective before the end.
+  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, Watcher* watcher);
 
   // Where a resumed run was.
   struct Resumed {
@@ -88,8 +87,7 @@ class Recorder {
   StepClock& clock_;
   const Moved& moved_;
   Watcher* const watcher_;
-  const bool apart_;
-  const int keeper_;
+  const int keeper_;  // the rank that keeps the records of all: the manager, where there is one
   const StepWindow window_;
   double origin_s_ = 0;  // the run's start on rank 0's clock
   std::uint64_t taken_ = 0, settled_ = 0;

@@ -11,7 +11,7 @@
 #include "measure/ledger.h"
 #include "measure/sampler.h"
 #include "measure/usage.h"
-#include "strategies/contributions.h"
+#include "strategies/figures.h"
 #include "train/config.h"
 #include "train/sample_curve.h"
 #include "train/step_clock.h"

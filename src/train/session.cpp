@@ -41,18 +41,16 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       learner_(open_learner()),
       clock_(world.clock, e.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
       replica_(learner_->replica(), world.clock, clock_),
-      rounds_(!options.strategy && strategy_named(config_.strategy).goes_in_rounds()),
-      apart_(!options.strategy && strategy_named(config_.strategy).pace != Pace::together),
       crew_{rank_,
             config_.workers,
             config_.servers,
             config_.servers_within_workers(),
             chosen_collective(),
             e.plan.idle(),
-            apart_ && e.plan.cut() == Cut::by_share},
+            e.plan.cut() == Cut::by_share},
       strategy_(make_strategy_of_run()),
-      recorder_(rank_, e, clock_, moved_, options.watcher, apart_, rounds_ ? config_.workers : 0),
-      end_(rank_, e, clock_, apart_),
+      recorder_(rank_, e, clock_, moved_, options.watcher),
+      end_(rank_, e, clock_, !e.in_step()),
       last_step_(e.steps),
       plan_(e.plan),
       pacemaker_([shares = e.plan.samples_by_worker()](const std::vector<int>& workers) {
@@ -62,8 +60,7 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
   moved_.add(background_);
   moved_.add(scoring_);
   if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
-  if (rounds_) meeting_ = group_of(first(rank_.size()));
-  learner_->on_slice_ready([this](Slice part) { strategy_->slice_ready(part); });
+  if (e.strategy.goes_in_rounds()) meeting_ = group_of(first(rank_.size()));
   used_ = usage_now();
   started_ = rank_.clock.now();
 }
@@ -87,15 +84,8 @@ const AllReduceRow& Session::chosen_collective() {
 }
 
 std::unique_ptr<Strategy> Session::make_strategy_of_run() {
-  auto strategy =
-      options_.strategy ? options_.strategy(crew_) : make_strategy(config_.strategy, crew_);
-  if (!config_.audit) return strategy;
-  if (rounds_)
-    strategy->audit_exchanges();
-  else
-    strategy =
-        apart_ ? audited_apart(std::move(strategy), crew_) : audited(std::move(strategy), crew_);
-  return strategy;
+  auto strategy = make_strategy(config_.strategy, crew_, config_.own_strategy);
+  return config_.audit ? audited(std::move(strategy), crew_) : std::move(strategy);
 }
 
 std::uint64_t Session::start() {
@@ -106,7 +96,7 @@ std::uint64_t Session::start() {
   } else {
     first = restore();
   }
-  if (apart_ && crew_.works()) end_.met(workers(), log_.own_samples());
+  if (!experiment.in_step() && crew_.works()) end_.met(workers(), log_.own_samples());
   // As after a checkpoint, so that a resumed run goes on at the same pace to the microsecond.
   together();
   // All have what they go on from: from here on the run's folder may change.
@@ -120,15 +110,7 @@ std::uint64_t Session::start() {
 Step Session::step_at(std::uint64_t number) {
   const Plan::Position at = plan_.position(number);
   Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
-  samples_.assign(step.samples.size(), 0);
-  for (int w = 0; w < config_.workers;) {
-    const Team team = strategy_->team_of(step, w);
-    std::size_t all = 0;
-    for (int member = 0; member < team.size; ++member) all += step.samples[w + member];
-    for (int reader = 0; reader < team.readers; ++reader)
-      samples_[w + reader] = chunk(all, team.readers, reader).count;
-    w += team.size;
-  }
+  samples_ = samples_read(*strategy_, step);
   step.samples = samples_;
   return step;
 }
@@ -136,7 +118,7 @@ Step Session::step_at(std::uint64_t number) {
 void Session::take(std::uint64_t number) {
   const Step step = step_at(number);
   take(step, number + 1, [&] {
-    learner_->read_with(strategy_->team_of(step, rank_.rank()));
+    learner_->read_with(team_of(*strategy_, step, rank_.rank()));
     return learner_->compute(number);
   });
 }
@@ -147,7 +129,7 @@ double Session::take_of_task(const Step& step, std::size_t batch) {
 
 double Session::take(const Step& step, std::uint64_t taken,
                      const std::function<double()>& compute) {
-  const bool trains = strategy_->trains(step);
+  const bool trains = lockstep::trains(*strategy_, step);
   const std::size_t samples = trains ? step.samples[rank_.rank()] : 0;
   clock_.start();
   const double loss = trains ? compute() : 0;
@@ -159,17 +141,17 @@ double Session::take(const Step& step, std::uint64_t taken,
         rank_.rank(), static_cast<double>(samples) / full, luck_));
   }
   clock_.ready();
-  const double waited_s = strategy_->waited_s();
+  const double waited_s = figures_of(*strategy_).waited_s;
   strategy_->update(replica_, step);
-  clock_.waited(strategy_->waited_s() - waited_s);
+  clock_.waited(figures_of(*strategy_).waited_s - waited_s);
   clock_.hidden(newly_hidden_s());
-  if (samples == 0 && apart_ && experiment.has_open_end()) sit_out();
+  if (samples == 0 && !experiment.in_step() && experiment.has_open_end()) sit_out();
   clock_.end();
   if (samples > 0) own_step_s_ = clock_.last_s();
   log_.stepped(step, samples, clock_.training_s());
   profiler_.add(learner_->last(), clock_.last_optimiser_s());
   recorder_.stepped(taken);
-  if (apart_) end_.took(log_.own_samples());
+  if (!experiment.in_step()) end_.took(log_.own_samples());
   if (watcher()) watcher()->step(log_.progress(experiment.has_open_end() ? 0 : experiment.steps));
   return loss;
 }
@@ -198,15 +180,16 @@ void Session::doze(double seconds) {
 // What has ended while this rank computed was hidden too: so since the last step, not since this
 // update began.
 double Session::newly_hidden_s() {
-  const double before = std::exchange(hidden_s_, strategy_->hidden_s());
+  const double before = std::exchange(hidden_s_, figures_of(*strategy_).hidden_s);
   return hidden_s_ - before;
 }
 
 double Session::rest() {
   const double start = rank_.clock.now();
-  if (crew_.works()) strategy_->rest(replica_);
+  if (crew_.works()) apart().rest(replica_);
   meet_the_living();
-  if (crew_.works()) strategy_->prove_at_rest(workers());
+  if (const Audit* audit = strategy_->parts().audit; audit && crew_.works())
+    audit->prove_at_rest(workers());
   (void)newly_hidden_s();  // what went on at rest was waited for
   return rank_.clock.now() - start;
 }
@@ -214,10 +197,10 @@ double Session::rest() {
 void Session::serve(std::uint64_t first, std::uint64_t end) {
   clock_.start();
   clock_.ready();
-  const double waited_s = strategy_->waited_s();
-  strategy_->serve(
+  const double waited_s = figures_of(*strategy_).waited_s;
+  strategy_->parts().serving->serve(
       replica_, [&](std::uint64_t n) { return step_at(n); }, first, end);
-  clock_.waited(strategy_->waited_s() - waited_s);
+  clock_.waited(figures_of(*strategy_).waited_s - waited_s);
   clock_.end();
 }
 
@@ -349,7 +332,8 @@ int Session::first_worker() {
 }
 
 std::unique_ptr<Group> Session::group_of(std::vector<int> ranks) {
-  if (rounds_) std::ranges::rotate(ranks, ranks.end() - 1);  // the manager is the last
+  if (experiment.strategy.goes_in_rounds())
+    std::ranges::rotate(ranks, ranks.end() - 1);  // the manager is the last
   return std::make_unique<Group>(rank_.peers, std::move(ranks));
 }
 
@@ -371,14 +355,15 @@ void Session::line_up() {
 
 void Session::meet_the_living() {
   // Where there is a manager, who is lost is for it to say: all others answer to it alone.
-  Transport& among = rounds_ ? present() : rank_.peers;
+  const bool rounds = experiment.strategy.goes_in_rounds();
+  Transport& among = rounds ? present() : rank_.peers;
   std::vector<int> living;
   for (const int r : agree_on_living(among)) living.push_back(among.job_rank(r));
   std::ranges::sort(living);
   if (static_cast<int>(living.size()) == rank_.size()) return;
   lost_ = absent_from(living, rank_.size());
   const int manager = config_.workers;
-  if (rounds_ && lost_.back() == manager)
+  if (rounds && lost_.back() == manager)
     throw TransportError(
         TransportError::Kind::dead, manager,
         fmt::format("rank {}, the manager, is gone, and with it the model", manager));

@@ -32,8 +32,8 @@ class Session {
   void take(std::uint64_t step);
   // The same on a batch of the task that the learner has open. Returns its mean loss.
   double take_of_task(const Step&, std::size_t batch);
-  // The same of a server, which serves the steps from `first` up to `end`, or fewer where ranks go
-  // apart and are told to stop;
+  // Of a server: serves the steps from `first` up to `end`, or fewer where ranks go apart and are
+  // told to stop;
   void serve(std::uint64_t first, std::uint64_t end);
   // and notes them, once it is known how many they were.
   void served(std::uint64_t first, std::uint64_t end);
@@ -110,6 +110,8 @@ class Session {
   Rank& rank() { return rank_; }
   const Crew& crew() const { return crew_; }
   Strategy& strategy() { return *strategy_; }
+  // REQUIRES: a strategy that goes apart.
+  Apart& apart() { return *strategy_->parts().apart; }
   Learner& learner() { return *learner_; }
   Replica& replica() { return replica_; }
   StepClock& clock() { return clock_; }
@@ -158,8 +160,6 @@ class Session {
   std::unique_ptr<Learner> learner_;
   StepClock clock_;
   TimedReplica replica_;
-  const bool rounds_;
-  const bool apart_;  // no common pace: apart, or in rounds
   Crew crew_;
   std::unique_ptr<Strategy> strategy_;
   std::vector<int> lost_;

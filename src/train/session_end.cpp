@@ -77,7 +77,7 @@ WorkerOutcome Session::finish() {
   result.model_sha256 = model_sha256_;
   // Who dies now has done its part, and where others can do without it, they do.
   std::set<int> gone;
-  std::set<int>* const tolerated = apart_ ? &gone : nullptr;
+  std::set<int>* const tolerated = experiment.in_step() ? nullptr : &gone;
   recorder_.finish(present(), tolerated);
   for (const std::string& text : gather_texts(present(), to_json(report()).dump(), tolerated))
     if (!text.empty()) result.ranks.push_back(nlohmann::ordered_json::parse(text));
@@ -97,12 +97,12 @@ WorkerOutcome Session::finish() {
   log_.complete(result);
   std::ranges::sort(result.ranks, {},
                     [](const auto& rank) { return rank["rank"].template get<int>(); });
-  if (!rounds_) result.count_samples();
-  if (options_.strategy || strategy_named(config_.strategy).exchange == Exchange::collective)
+  if (!experiment.strategy.goes_in_rounds()) result.count_samples();
+  if (experiment.strategy.exchange == Exchange::collective)
     result.collective = crew_.collective.name;
   result.lost = lost_;
   result.steps = last_step_;
-  if (apart_ && experiment.has_open_end()) result.count_steps();
+  if (!experiment.in_step() && experiment.has_open_end()) result.count_steps();
   result.compute_variance_s2 = clock_.spent().variance_s2;
   result.data = experiment.data.name;
   result.simulated = experiment.simulation.has_value();
@@ -123,7 +123,7 @@ void Session::add_waits(TrainResult& result) {
 
 Contributions Session::contributions() const {
   Contributions all = before_.contributions;
-  return all += strategy_->contributions();
+  return all += figures_of(*strategy_).contributions;
 }
 
 RankReport Session::report() {
@@ -140,8 +140,8 @@ RankReport Session::report() {
                     recorder_.peaks(),
                     contributions(),
                     {},
-                    strategy_->sends()};
-  if (apart_ && crew_.works() && crew_.servers == 0) report.mass = strategy_->mass();
+                    figures_of(*strategy_).sends};
+  if (!experiment.in_step() && crew_.works() && crew_.servers == 0) report.mass = strategy_->mass();
   if (!experiment.simulation) report.usage = usage_since(used_, rank_.clock.now() - started_);
   return report;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "strategies/audit.h"
+
 namespace lockstep {
 namespace {
 
@@ -100,11 +102,12 @@ std::shared_ptr<const ScoreCopy> Snapshots::copy_of(std::uint64_t steps, bool pa
   copy->paces = paces;
   copy->weights.assign(weights.begin(), weights.end());
   copy->statistics = session_.learner().statistics();
-  strategy.prove_own(Values(copy->weights.data(), copy->weights.size(), Type::fp32),
+  if (const Audit* audit = strategy.parts().audit)
+    audit->prove_own(Values(copy->weights.data(), copy->weights.size(), Type::fp32),
                      session_.log().own_samples());
   if (paces) {
     copy->model.resize(weights.size());
-    if (!strategy.fetch_model(Values(copy->model.data(), copy->model.size(), Type::fp32)))
+    if (!session_.apart().fetch_model(Values(copy->model.data(), copy->model.size(), Type::fp32)))
       copy->model.clear();
   }
   const Traffic moved = session_.moved().exchanged();

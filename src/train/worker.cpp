@@ -1,7 +1,6 @@
 #include "train/worker.h"
 
 #include "replica/torch_error.h"
-#include "strategies/registry.h"
 #include "strategies/server_shards.h"
 #include "train/apart.h"
 #include "train/rounds.h"
@@ -42,10 +41,9 @@ WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOption
     throw UsageError(fmt::format("the run has {} workers and servers, but there are {} ranks",
                                  config.ranks(), rank.size()));
   Session session(rank, experiment, options);
-  const Pace pace = options.strategy ? Pace::together : strategy_named(config.strategy).pace;
-  if (pace == Pace::rounds) return run_rounds(session);
+  if (experiment.strategy.goes_in_rounds()) return run_rounds(session);
   return naming_servers(session.crew(), session.replica().weights().count(), [&] {
-    return pace == Pace::apart ? run_apart(session) : run_together(session);
+    return experiment.in_step() ? run_together(session) : run_apart(session);
   });
 } catch (const Error&) {
   throw;

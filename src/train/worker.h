@@ -32,7 +32,6 @@ struct WorkerOptions {
   std::function<bool(std::uint64_t taken)> stopped_after;
   bool own_process = false;  // no other rank is in this process: its use is this rank's
   ComputeTurns turns;
-  StrategyMaker strategy;  // one's own, in place of the one that the configuration names
 };
 
 struct WorkerOutcome {

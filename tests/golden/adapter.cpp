@@ -67,11 +67,7 @@ class Part {
               all_reduce_named(job.collective),
               job.samples == Samples::idle ? std::vector{1} : std::vector<int>{}},
         strategy_(make_strategy(job.spec, crew_)) {
-    if (job.audited && row_of(job).goes_in_rounds())
-      strategy_->audit_exchanges();
-    else if (job.audited)
-      strategy_ = row_of(job).goes_apart() ? audited_apart(std::move(strategy_), crew_)
-                                           : audited(std::move(strategy_), crew_);
+    if (job.audited) strategy_ = audited(std::move(strategy_), crew_);
     const Memory memory = job.hollow    ? Memory::hollow
                           : job.windows ? Memory::window
                                         : Memory::plain;
@@ -98,15 +94,7 @@ class Part {
   Step step_at(std::uint64_t number) {
     const std::vector<std::size_t> before = samples_at(job_, number);
     const Step whole{number, static_cast<int>(number / kStepsOfEpoch), before};
-    samples_.assign(before.size(), 0);
-    for (int w = 0; w < job_.workers;) {
-      const Team team = strategy_->team_of(whole, w);
-      const std::size_t all =
-          std::accumulate(before.begin() + w, before.begin() + w + team.size, std::size_t{0});
-      for (int reader = 0; reader < team.readers; ++reader)
-        samples_[w + reader] = chunk(all, team.readers, reader).count;
-      w += team.size;
-    }
+    samples_ = samples_read(*strategy_, whole);
     return {number, whole.epoch, samples_};
   }
   StepAt steps() {
@@ -114,7 +102,7 @@ class Part {
   }
 
   void compute(const Step& step) {
-    if (strategy_->trains(step)) rank_.clock.charge(kStepSeconds[me()]);
+    if (trains(*strategy_, step)) rank_.clock.charge(kStepSeconds[me()]);
     const std::span<float> weights = replica_->weight_span(), out = replica_->gradient_span();
     const bool has_samples = step.samples[me()] > 0;
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -143,7 +131,7 @@ class Part {
       if (crew_.works()) {
         take(step_at(t));
       } else {
-        strategy_->serve(*replica_, steps(), t, t + 1);
+        strategy_->parts().serving->serve(*replica_, steps(), t, t + 1);
         stepped();
       }
     }
@@ -156,25 +144,26 @@ class Part {
   // In two legs, with a rest between them, as before a checkpoint.
   void apart() {
     strategy_->begin(*replica_);
+    const StrategyParts& parts = strategy_->parts();
     for (const int first : {0, job_.steps / 2}) {
       const int end = first == 0 ? job_.steps / 2 : job_.steps;
       if (!crew_.works()) {
-        strategy_->serve(*replica_, steps(), first, end);
+        parts.serving->serve(*replica_, steps(), first, end);
         stepped();
         continue;
       }
-      strategy_->go();
+      parts.apart->go();
       for (int t = first; t < end; ++t) take(step_at(t));
-      strategy_->rest(*replica_);
+      parts.apart->rest(*replica_);
       stepped();
       std::vector<int> all(job_.workers);
       std::iota(all.begin(), all.end(), 0);
       Group workers(metered_, all);
-      strategy_->prove_at_rest(workers);
+      if (parts.audit) parts.audit->prove_at_rest(workers);
     }
     Floats memory;
     const Values model = into(memory);
-    if (crew_.works() && strategy_->fetch_model(model)) seen_.model = hash_of(model);
+    if (crew_.works() && parts.apart->fetch_model(model)) seen_.model = hash_of(model);
   }
 
   // A manager hands the round's model to all workers and makes the next of what they come with.
@@ -250,16 +239,17 @@ class Part {
     seen_.kept = kept.value();
     seen_.state = strategy_->state();
     seen_.mass = strategy_->mass();
-    const Contributions& all = strategy_->contributions();
+    const Figures& figures = figures_of(*strategy_);
+    const Contributions& all = figures.contributions;
     Hash contributed;
     for (const std::uint64_t count : all.staleness) contributed.add(count);
     for (const double weight : all.weight) contributed.add(weight);
     seen_.contributions = all.count;
     seen_.contributed = contributed.value();
-    seen_.merged = strategy_->sends().merged;
-    seen_.withheld = strategy_->sends().withheld;
-    seen_.waited_s = strategy_->waited_s();
-    seen_.hidden_s = strategy_->hidden_s();
+    seen_.merged = figures.sends.merged;
+    seen_.withheld = figures.sends.withheld;
+    seen_.waited_s = figures.waited_s;
+    seen_.hidden_s = figures.hidden_s;
     seen_.at_s.push_back(rank_.clock.now() - start_s_);
     seen_.moved = ledger_;
     seen_.moved += background_.ledger();

@@ -32,22 +32,22 @@ Sums run_from_apart(const World& world, int m, int steps, bool audit) {
             [&](Rank& rank) {
               const Crew crew{rank, m, 0, false, all_reduce_named("ring")};
               const auto strategy = make_strategy("ad-psgd", crew);
-              if (audit) strategy->audit_exchanges();
+              if (audit) strategy->parts().proofs->audit_exchanges(rank);
               ToyReplica replica(nullptr, Memory::plain, n, 0.5f);
               for (int i = 0; i < n; ++i)
                 replica.weight_span()[i] = static_cast<float>(rank.rank() * i);
               strategy->begin(replica);
-              strategy->go();
+              strategy->parts().apart->go();
               const auto samples = even_samples(m);
               for (int t = 0; t < steps; ++t) {
                 rank.clock.charge(0.1 + 0.013 * rank.rank());
                 std::ranges::fill(replica.gradient_span(), 0.f);
                 strategy->update(replica, {static_cast<std::uint64_t>(t), 0, samples});
                 if (2 * t != steps) continue;
-                strategy->rest(replica);
-                strategy->go();
+                strategy->parts().apart->rest(replica);
+                strategy->parts().apart->go();
               }
-              strategy->rest(replica);
+              strategy->parts().apart->rest(replica);
               rested[rank.rank()] = copy_of(replica.weight_span());
             },
             {});

@@ -80,16 +80,17 @@ inline void prove_at_rest(const ApartTraining& training, Transport& peers, Strat
   std::vector<int> workers(training.workers);
   std::iota(workers.begin(), workers.end(), 0);
   Group living(peers, workers);
-  strategy.prove_at_rest(living);
+  if (strategy.parts().audit) strategy.parts().audit->prove_at_rest(living);
 }
 
 inline void note_end(ApartRecord& record, const Strategy& strategy) {
   record.mass = strategy.mass();
-  record.contributions = strategy.contributions();
   record.state = strategy.state();
-  record.waited_s = strategy.waited_s();
-  record.hidden_s = strategy.hidden_s();
-  record.sends = strategy.sends();
+  const Figures& figures = figures_of(strategy);
+  record.contributions = figures.contributions;
+  record.waited_s = figures.waited_s;
+  record.hidden_s = figures.hidden_s;
+  record.sends = figures.sends;
 }
 
 inline Crew crew_of(const ApartTraining& training, Rank& rank) {
@@ -109,7 +110,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
   const Crew crew = crew_of(training, rank);
   auto strategy = training.make(crew);
-  if (training.audit) strategy = audited_apart(std::move(strategy), crew);
+  if (training.audit) strategy = audited(std::move(strategy), crew);
   ToyReplica replica(&metered, training.memory, training.count, training.rate, training.momentum);
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
     replica.weight_span()[i] = static_cast<float>(i % 7);
@@ -124,7 +125,8 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   const int me = rank.rank();
   const double start = rank.clock.now();
   if (crew.works()) {
-    strategy->go();
+    Apart& apart = *strategy->parts().apart;
+    apart.go();
     for (int t = 0; t < training.steps; ++t) {
       if (t == 5 && me == training.leaves) {
         record.left = true;
@@ -140,16 +142,16 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
       if (training.stepped) training.stepped(me);
     }
     record.trained_s = rank.clock.now() - start;
-    strategy->hand_over(replica, training.steps);
-    strategy->rest(replica);
+    apart.hand_over(replica, training.steps);
+    apart.rest(replica);
     if (training.leaves < 0) prove_at_rest(training, metered, *strategy);
     Floats model(replica.weight_span().size());
     const Values into = training.memory == Memory::hollow
                             ? Values::hollow(training.count, Type::fp32)
                             : Values(model.data(), training.count, Type::fp32);
-    if (strategy->fetch_model(into)) record.model = model;
+    if (apart.fetch_model(into)) record.model = model;
   } else {
-    strategy->serve(replica, step_at, 0, training.steps);
+    strategy->parts().serving->serve(replica, step_at, 0, training.steps);
   }
   record.rested = copy_of(replica.weight_span());
   record.updates = replica.updates();

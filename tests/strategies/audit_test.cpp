@@ -123,7 +123,7 @@ TEST_F(AuditOfOne, ProvesWhatEntersTheModel) {
       strategy.update(replica, step);
       Floats own = copy_of(replica.weight_span());
       own[70] += by;
-      strategy.prove_own({own.data(), own.size(), Type::fp32}, samples);
+      strategy.parts().audit->prove_own({own.data(), own.size(), Type::fp32}, samples);
     };
   };
   EXPECT_EQ(error_of(entering(0, 1)), "no error");
@@ -134,20 +134,56 @@ TEST_F(AuditOfOne, ProvesWhatEntersTheModel) {
 TEST(AuditOfOneApart, ProvesWhatEntersTheModel) {
   run_loopback(1, [&](Rank& rank) {
     const Crew crew{rank, 1, 0, false, all_reduce_named("ring")};
-    const auto strategy = audited_apart(make_strategy("gossip", crew), crew);
+    const auto strategy = audited(make_strategy("gossip", crew), crew);
     ToyReplica replica(nullptr, Memory::plain, 100, 0.5f);
     strategy->begin(replica);
-    strategy->go();
+    strategy->parts().apart->go();
     const std::vector<std::size_t> samples{3};
     std::ranges::fill(replica.gradient_span(), 0.125f);
     strategy->update(replica, {0, 0, samples});
     Floats own = copy_of(replica.weight_span());
     const Values copied(own.data(), own.size(), Type::fp32);
-    EXPECT_NO_THROW(strategy->prove_own(copied, 3));
-    EXPECT_THROW(strategy->prove_own(copied, 4), AuditError);
+    EXPECT_NO_THROW(strategy->parts().audit->prove_own(copied, 3));
+    EXPECT_THROW(strategy->parts().audit->prove_own(copied, 4), AuditError);
     own[70] += 1e-4f;
-    EXPECT_THROW(strategy->prove_own(copied, 3), AuditError);
-    strategy->rest(replica);
+    EXPECT_THROW(strategy->parts().audit->prove_own(copied, 3), AuditError);
+    strategy->parts().apart->rest(replica);
+  });
+}
+
+// What was before a resume is in the strategy's state, and not known to the audit: that is no
+// reason for an alarm.
+TEST(AuditOfAResumedRun, CountsFromWhatItKnows) {
+  run_loopback(2, [&](Rank& rank) {
+    const Crew crew{rank, 2, 0, false, all_reduce_named("ring")};
+    ToyReplica replica(nullptr, Memory::plain, 100, 0.5f);
+    const std::vector<std::size_t> few_first{1, 3}, many_first{3, 1};
+    auto strategy = audited(make_strategy("local-sgd:period=2", crew), crew);
+    strategy->begin(replica);
+    std::ranges::fill(replica.gradient_span(), 0.125f * static_cast<float>(rank.rank()));
+    strategy->update(replica, {0, 0, few_first});
+    const std::string state = strategy->state();
+    strategy = audited(make_strategy("local-sgd:period=2", crew), crew);
+    strategy->begin(replica);
+    strategy->restore(state);
+    EXPECT_NO_THROW(strategy->parts().audit->prove_own(replica.weights(), 17));
+    std::ranges::fill(replica.gradient_span(), 0.125f);
+    EXPECT_NO_THROW(strategy->update(replica, {1, 0, many_first}));  // by four samples each
+    EXPECT_NO_THROW(strategy->parts().audit->prove_own(replica.weights(), 17));
+  });
+}
+
+TEST(AuditOfAResumedRun, TakesTheMassThatWasSaved) {
+  run_loopback(1, [&](Rank& rank) {
+    const Crew crew{rank, 1, 0, false, all_reduce_named("ring")};
+    ToyReplica replica(nullptr, Memory::plain, 100, 0.5f);
+    const auto strategy = audited(make_strategy("gossip", crew), crew);
+    strategy->begin(replica);
+    const std::string state = strategy->state();
+    strategy->restore("1234 " + state.substr(state.find(' ') + 1));
+    EXPECT_NO_THROW(strategy->parts().apart->go());
+    EXPECT_EQ(strategy->mass(), 1234 * 0x1p-47);
+    strategy->parts().apart->rest(replica);
   });
 }
 

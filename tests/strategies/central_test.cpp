@@ -130,7 +130,7 @@ Segments train_segments(const World& world, const ApartTraining& t, int segments
         const int steps = t.steps / segments;
         for (int s = 0; s < segments; ++s) {
           if (!crew.works()) {
-            strategy->serve(replica, step_at, s * steps, (s + 1) * steps);
+            strategy->parts().serving->serve(replica, step_at, s * steps, (s + 1) * steps);
             continue;
           }
           for (int n = s * steps; n < (s + 1) * steps; ++n) {
@@ -140,8 +140,8 @@ Segments train_segments(const World& world, const ApartTraining& t, int segments
           Floats model(t.count);
           const Values into(model.data(), t.count, Type::fp32);
           for (const bool rested : {false, true}) {
-            if (rested) strategy->rest(replica);
-            EXPECT_TRUE(strategy->fetch_model(into));
+            if (rested) strategy->parts().apart->rest(replica);
+            EXPECT_TRUE(strategy->parts().apart->fetch_model(into));
             if (rank.rank() == 0) seen.models.push_back(model);
           }
         }
@@ -225,8 +225,8 @@ INSTANTIATE_TEST_SUITE_P(Every, Central, ::testing::ValuesIn(everywhere("loopbac
 TEST(CentralParameters, AreRefusedWithWhatWouldBeRight) {
   for (const char* spec : {"ssp:s=-1", "downpour:push=0", "downpour:fetch=0", "easgd:tau=0",
                            "easgd:beta=1.5", "easgd:momentum=1", "easgd:mode=both"})
-    EXPECT_THROW(check_strategy(spec, 2, 1, false), UsageError) << spec;
-  EXPECT_THROW(check_strategy("hogwild:updates=some", 2, 0, false), UsageError);
+    EXPECT_THROW(check_strategy(spec, {2, 1}), UsageError) << spec;
+  EXPECT_THROW(check_strategy("hogwild:updates=some", {2}), UsageError);
   EXPECT_EQ(full_spec("easgd:tau=8"), "easgd:period=8,beta=0.9,mode=async,momentum=0");
   EXPECT_EQ(full_spec("ssp:s=10"), "ssp:staleness=10");
 }

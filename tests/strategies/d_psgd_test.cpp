@@ -27,8 +27,9 @@ std::vector<double> row_of(const std::string& graph, int workers, int rank) {
     if (r.rank() != rank) return;
     const Crew crew{r, workers, 0, false, all_reduce_named("ring")};
     const auto samples = even_samples(workers);
-    const Flow flow =
-        make_strategy("d-psgd:graph=" + graph, crew)->flows({0, 0, samples}, rank, 7)[0];
+    const Flow flow = make_strategy("d-psgd:graph=" + graph, crew)
+                          ->parts()
+                          .statement->flows({0, 0, samples}, rank, 7)[0];
     row = flow.before;
     for (int j = 0; j < workers; ++j) row[j] += flow.weights[j];
   });

@@ -65,13 +65,14 @@ TEST_P(Downpour, WhatIsPushedAndWhatIsNotYetIsAllThatWasComputed) {
         strategy->begin(replica);
         const auto samples = even_samples(3);
         const auto step_at = [&](std::uint64_t n) { return Step{n, 0, samples}; };
-        if (!crew.works()) return strategy->serve(replica, step_at, 0, t.steps);
+        if (!crew.works()) return strategy->parts().serving->serve(replica, step_at, 0, t.steps);
         for (int n = 0; n < t.steps; ++n) {
           compute_gradient(t, rank.rank(), n, replica);
           strategy->update(replica, step_at(n));
         }
-        strategy->rest(replica);
-        if (rank.rank() == 0) strategy->fetch_model({model.data(), t.count, Type::fp32});
+        strategy->parts().apart->rest(replica);
+        if (rank.rank() == 0)
+          strategy->parts().apart->fetch_model({model.data(), t.count, Type::fp32});
         const Values kept = strategy->memories().at(0).values;
         const auto* const first = reinterpret_cast<const float*>(kept.bytes().data);
         accumulated[rank.rank()].assign(first, first + t.count);
@@ -118,13 +119,13 @@ TEST_P(Downpour, ARestIsNoRead) {
         const auto step_at = [&](std::uint64_t n) { return Step{n, 0, samples}; };
         for (const std::uint64_t first : {0, 5}) {
           if (!crew.works()) {
-            strategy->serve(replica, step_at, first, first + 5);
+            strategy->parts().serving->serve(replica, step_at, first, first + 5);
             continue;
           }
           for (std::uint64_t n = first; n < first + 5; ++n) strategy->update(replica, step_at(n));
-          strategy->rest(replica);
+          strategy->parts().apart->rest(replica);
         }
-        if (!crew.works()) contributions = strategy->contributions();
+        if (!crew.works()) contributions = figures_of(*strategy).contributions;
       },
       FabricOptions{});
   EXPECT_EQ(contributions.staleness, std::vector<std::uint64_t>(20, 1));  // 0 to 19, once each

@@ -192,12 +192,12 @@ TEST(EasgdRules, TheModelAfterAMeetingIsNotThatOfTheMeeting) {
     };
     const auto model = [&] {
       Floats values(4);
-      strategy->fetch_model(Values(values.data(), 4, Type::fp32));
+      strategy->parts().apart->fetch_model(Values(values.data(), 4, Type::fp32));
       return values;
     };
     for (const std::uint64_t first : {0, 2}) {
       if (!crew.works()) {
-        strategy->serve(replica, {}, first, first + 2);
+        strategy->parts().serving->serve(replica, {}, first, first + 2);
         continue;
       }
       const Floats met = first > 0 ? model() : Floats();
@@ -212,7 +212,7 @@ TEST(EasgdRules, TheModelAfterAMeetingIsNotThatOfTheMeeting) {
         model();  // an answer: the push before it has been applied
         rank.peers.wait(rank.peers.send(0, kMoved, bytes_of(moved)));
       }
-      strategy->rest(replica);
+      strategy->parts().apart->rest(replica);
     }
   });
 }

@@ -23,7 +23,7 @@ void on_manager(const std::string& spec, int workers, F&& what) {
   run_loopback(workers + 1, [&](Rank& rank) {
     const Crew crew{rank, workers, 1, false, all_reduce_named("ring")};
     const auto strategy = make_strategy(spec, crew);
-    if (!crew.works()) what(in_rounds(*strategy));
+    if (!crew.works()) what(in_rounds(*strategy), rank);
   });
 }
 
@@ -38,7 +38,7 @@ std::vector<double> factors(const std::string& spec, const std::vector<Came>& ca
   for (const Came& c : came)
     results.push_back({c.task, c.task, c.loss, c.samples, {Values::hollow(1, Type::fp32)}});
   std::vector<double> factors;
-  on_manager(spec, 4, [&](RoundStrategy& rule) { factors = rule.factors(results); });
+  on_manager(spec, 4, [&](RoundStrategy& rule, const Rank&) { factors = rule.factors(results); });
   return factors;
 }
 
@@ -80,12 +80,12 @@ TEST(EpochAverage, FactorsAddUpToOneAndNoneIsNegative) {
 // Of so many results that are the given vectors, the first in front.
 Floats aggregated(const std::string& spec, std::vector<Floats> from) {
   Floats weights(from[0].size(), 9);
-  on_manager(spec, static_cast<int>(from.size()), [&](RoundStrategy& rule) {
+  on_manager(spec, static_cast<int>(from.size()), [&](RoundStrategy& rule, const Rank&) {
     std::vector<RoundResult> results;
     for (int k = 0; k < std::ssize(from); ++k)
       results.push_back({k, k, 1.0 + k, 10, {Values(from[k].data(), from[k].size(), Type::fp32)}});
     rule.aggregate({Values(weights.data(), weights.size(), Type::fp32)}, results);
-    const Contributions& seen = rule.contributions();
+    const Contributions& seen = rule.figures().contributions;
     EXPECT_EQ(seen.count, from.size());
     EXPECT_THAT(std::accumulate(seen.weight.begin(), seen.weight.end(), 0.0), DoubleEq(1));
   });
@@ -97,7 +97,7 @@ TEST(EpochAverage, StatisticsCountBySamples) {
   Floats weights(2), statistics(1);
   std::vector<Floats> w{{0, 4}, {2, 0}, {7, 7}}, s{{1}, {5}, {100}};
   const auto values = [](Floats& f) { return Values(f.data(), f.size(), Type::fp32); };
-  on_manager("epoch-average", 3, [&](RoundStrategy& rule) {
+  on_manager("epoch-average", 3, [&](RoundStrategy& rule, const Rank&) {
     std::vector<RoundResult> results;
     for (int k = 0; k < 3; ++k)
       results.push_back({k, k, 1, k == 0 ? 30u : k == 1 ? 10u : 0u, {values(w[k]), values(s[k])}});
@@ -125,8 +125,8 @@ TEST(EpochAverage, EqualResultsComeOutAsTheyAre) {
 }
 
 TEST(EpochAverage, TheAuditSeesAMeanThatIsNone) {
-  on_manager("epoch-average", 2, [&](RoundStrategy& rule) {
-    rule.audit_exchanges();
+  on_manager("epoch-average", 2, [&](RoundStrategy& rule, const Rank& rank) {
+    rule.audit_exchanges(rank);
     Floats a(100, 1), b(100, 3), weights(100);
     const Values at[] = {{a.data(), 100, Type::fp32}, {b.data(), 100, Type::fp32}};
     std::vector<RoundResult> results = {{0, 0, 1, 10, {at[0]}, rule.proof_of({at[0]})},
@@ -141,10 +141,13 @@ TEST(EpochAverage, TheAuditSeesAMeanThatIsNone) {
 
 TEST(EpochAverage, SaysWhatItNeeds) {
   const auto refused = [](const std::string& spec, int servers, bool colocated, const char* why) {
-    EXPECT_THAT([&] { check_strategy(spec, 3, servers, colocated); },
-                ThrowsMessage<UsageError>(HasSubstr(why)));
+    EXPECT_THAT(
+        [&] {
+          check_strategy(spec, {3, servers, colocated});
+        },
+        ThrowsMessage<UsageError>(HasSubstr(why)));
   };
-  check_strategy("epoch-average:give_up=2min,reissue=never,exchange=files", 3, 1, false);
+  check_strategy("epoch-average:give_up=2min,reissue=never,exchange=files", {3, 1});
   refused("epoch-average", 2, false, "one manager, a rank of its own");
   refused("epoch-average", 1, true, "one manager, a rank of its own");
   refused("epoch-average:aggregate=mean", 1, false, "weighted");

@@ -46,22 +46,22 @@ TEST_P(Gossip, TheMeanByMassesIsConserved) {
                  [&](Rank& rank) {
                    const Crew crew{rank, m, 0, false, all_reduce_named("ring")};
                    const auto strategy = make_strategy("gossip:p=0.6", crew);
-                   strategy->audit_exchanges();
+                   strategy->parts().proofs->audit_exchanges(rank);
                    ToyReplica replica(nullptr, Memory::plain, n, 0.5f);
                    for (int i = 0; i < n; ++i)
                      replica.weight_span()[i] = static_cast<float>(rank.rank() + i);
                    strategy->begin(replica);
                    const auto samples = even_samples(m);
-                   strategy->go();
+                   strategy->parts().apart->go();
                    for (std::uint64_t t = 0; t < 30; ++t) {
                      rank.clock.charge(0.1 + 0.013 * rank.rank());
                      std::ranges::fill(replica.gradient_span(), 0.f);
                      strategy->update(replica, {t, 0, samples});
                      if (t != 14) continue;
-                     strategy->rest(replica);  // and on they go
-                     strategy->go();
+                     strategy->parts().apart->rest(replica);  // and on they go
+                     strategy->parts().apart->go();
                    }
-                   strategy->rest(replica);
+                   strategy->parts().apart->rest(replica);
                    masses[rank.rank()] = strategy->mass();
                    rested[rank.rank()] = copy_of(replica.weight_span());
                  },
@@ -457,7 +457,7 @@ TEST(GossipState, MassAndRandomNumbersSurvive) {
 
 TEST(GossipState, RefusesWhatIsNoProbability) {
   for (const std::string p : {"1.5", "-0.1", "nan"}) try {
-      check_strategy("gossip:p=" + p, 2, 0, false);
+      check_strategy("gossip:p=" + p, {2});
       FAIL() << p;
     } catch (const UsageError& e) {
       EXPECT_THAT(e.what(), HasSubstr("p"));

@@ -86,6 +86,8 @@ set(scores_its_own [[  void read_model(Replica& replica, Values model) override 
   }
   std::uint64_t bytes_sent(const Step&]])
 set(bytes_of_step [[  std::uint64_t bytes_sent(const Step&]])
+set(reads_mean [[read_mean(crew_, replica.weights(), model, shares_in_model())]])
+set(reads_its_own [[copy(model.bytes(), replica.weights().bytes())]])
 
 sources(all_reduce_sgd.cpp)
 bug("never averages gradients" all-reduce all_reduce_sgd.cpp
@@ -133,9 +135,10 @@ bug("forgets the samples of earlier steps" local-sgd local_sgd.cpp [[    if (!av
 bug("steps twice" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]]
     [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
 bug("never steps" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]] "")
-bug("scores its own weights" local-sgd local_sgd.cpp "${bytes_of_step}" "${scores_its_own}")
+bug("scores its own weights" local-sgd local_sgd.cpp "${reads_mean}" "${reads_its_own}")
 bug("scores the plain mean" local-sgd local_sgd.cpp
-    [[averaged_ ? Strategy::shares_in_model() : shares_of(since_)]] [[Strategy::shares_in_model()]])
+    [[averaged_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
+    [[std::vector<double>(crew_.workers, 1)]])
 
 sources(d_psgd.cpp)
 bug("counts alike whatever its samples" d-psgd d_psgd.cpp
@@ -162,9 +165,10 @@ bug("never averages" "${outer_loops}" outer_loop.cpp
 bug("steps twice" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]]
     [[  replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
 bug("never steps" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]] "")
-bug("scores its own weights" "${outer_loops}" outer_loop.h "${bytes_of_step}" "${scores_its_own}")
+bug("scores its own weights" "${outer_loops}" outer_loop.cpp "${reads_mean}" "${reads_its_own}")
 bug("scores the plain mean" "${outer_loops}" outer_loop.cpp
-    [[ended_ ? Strategy::shares_in_model() : shares_of(since_)]] [[Strategy::shares_in_model()]])
+    [[ended_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
+    [[std::vector<double>(crew_.workers, 1)]])
 
 sources(sma.cpp)
 bug("counts alike whatever its samples" sma sma.cpp

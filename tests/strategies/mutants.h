@@ -14,7 +14,7 @@ struct Mutant {
   StrategyMaker (*maker)(const Options&);
 
   std::unique_ptr<Strategy> make(const Crew& crew) const {
-    return maker(strategy_options(spec))(crew);
+    return maker(strategy_options(spec)).make(crew);
   }
   friend std::ostream& operator<<(std::ostream& out, const Mutant& mutant) {
     return out << mutant.spec << ": " << mutant.bug;

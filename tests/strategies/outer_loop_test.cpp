@@ -136,7 +136,7 @@ TEST(OuterLoop, RefusesWhatCannotBe) {
   for (const std::string spec : {"slow-mo:period=0", "slow-mo:momentum=1", "slow-mo:rate=0",
                                  "diloco:period=-1", "diloco:momentum=-0.1", "diloco:lr=0"})
     try {
-      check_strategy(spec, 2, 0, false);
+      check_strategy(spec, {2});
       FAIL() << spec;
     } catch (const UsageError& e) {
       EXPECT_THAT(e.what(), HasSubstr(spec.substr(spec.find(':') + 1, 2)));

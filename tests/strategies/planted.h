@@ -7,9 +7,10 @@
 namespace lockstep::testing {
 
 // What all of them say: the mean of weights after own steps, or of gradients before.
-class Planted : public Strategy {
+class Planted : public Strategy, public Statement {
  public:
-  Planted(const Crew& crew, bool of_weights) : Strategy(crew), of_weights_(of_weights) {}
+  Planted(const Crew& crew, bool of_weights)
+      : Strategy(crew, {.statement = this}), of_weights_(of_weights) {}
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     const auto mean = mean_factors(step.samples, crew_.workers), own = only(rank, crew_.workers);
@@ -62,7 +63,9 @@ class DropsAWorker final : public Planted {
 class ForgetsTheResult final : public Strategy {
  public:
   ForgetsTheResult(const Crew& crew, std::string_view spec)
-      : Strategy(crew), inner_(make_strategy(spec, crew)) {}
+      : Strategy(crew), inner_(make_strategy(spec, crew)) {
+    parts_ = inner_->parts();
+  }
   void update(Replica& replica, const Step& step) override {
     const Values weights = replica.weights();
     Floats before(weights.count());
@@ -70,16 +73,6 @@ class ForgetsTheResult final : public Strategy {
     copy(kept.bytes(), weights.bytes());
     inner_->update(replica, step);
     if (crew_.rank.rank() == 0) copy(weights.bytes(), kept.bytes());
-  }
-  void serve(Replica& replica, const StepAt& step_at, std::uint64_t first,
-             std::uint64_t end) override {
-    inner_->serve(replica, step_at, first, end);
-  }
-  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
-    return inner_->flows(step, rank, count);
-  }
-  std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
-    return inner_->bytes_sent(step, rank, count);
   }
 
  private:
@@ -91,7 +84,9 @@ class ForgetsTheResult final : public Strategy {
 class ForgetsTheCentre final : public Strategy {
  public:
   ForgetsTheCentre(const Crew& crew, std::string_view spec)
-      : Strategy(crew), inner_(make_strategy(spec, crew)) {}
+      : Strategy(crew), inner_(make_strategy(spec, crew)) {
+    parts_ = inner_->parts();
+  }
   void begin(Replica& replica) override { inner_->begin(replica); }
   void update(Replica& replica, const Step& step) override {
     const Values centre = inner_->memories()[0].values;
@@ -100,16 +95,6 @@ class ForgetsTheCentre final : public Strategy {
     copy(kept.bytes(), centre.bytes());
     inner_->update(replica, step);
     if (crew_.rank.rank() == 1) copy(centre.bytes(), kept.bytes());
-  }
-  std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
-    return inner_->flows(step, rank, count);
-  }
-  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
-                                    std::size_t count) const override {
-    return inner_->flows_of_memory(which, step, rank, count);
-  }
-  std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
-    return inner_->bytes_sent(step, rank, count);
   }
   std::vector<Kept> memories() override { return inner_->memories(); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "contract.h"
+#include "strategies/audit.h"
 #include "strategies/round_strategy.h"
 
 namespace lockstep::testing {
@@ -96,8 +97,8 @@ inline Complaints complaints_about_rounds(const MakeOnRank& make, bool audit) {
   ToyRounds rounds;
   run_loopback(kRoundWorkers + 1, [&](Rank& rank) {
     const Crew crew{rank, kRoundWorkers, 1, false, all_reduce_named("ring")};
-    const auto strategy = make(crew);
-    if (audit) strategy->audit_exchanges();
+    auto strategy = make(crew);
+    if (audit) strategy = audited(std::move(strategy), crew);
     try {
       if (crew.works())
         work_in_rounds(in_rounds(*strategy), rank.peers, rounds);

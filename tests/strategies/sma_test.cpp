@@ -248,13 +248,14 @@ Search search(Rank& rank, int most, const double* seconds) {
   strategy->begin(replica);
   const auto samples = even_samples(m);
   Search found;
-  bool trained = strategy->trains({0, 0, samples});
+  bool trained = trains(*strategy, {0, 0, samples});
   for (std::uint64_t t = 0; t < 100; ++t) {
     const Step step{t, 0, samples};
     int learners = 0;
-    for (int r = 0; r < most; ++r) learners += !strategy->flows(step, r, 9)[0].gradients.empty();
+    for (int r = 0; r < most; ++r)
+      learners += !strategy->parts().statement->flows(step, r, 9)[0].gradients.empty();
     found.learners.push_back(learners);
-    const bool trains = strategy->trains(step);
+    const bool trains = lockstep::trains(*strategy, step);
     EXPECT_EQ(trains, rank.rank() % most < learners);
     if (trains && !trained)
       found.starts_from_centre &=

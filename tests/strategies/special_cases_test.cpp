@@ -93,8 +93,8 @@ TEST(LocalSgd, MovesTheBytesOfStepWiseAtPeriodTwo) {
     const auto step_wise = make_strategy("step-wise", crew);
     const auto samples = even_samples(4);
     const auto two_steps = [&](Strategy& s) {
-      return s.bytes_sent({0, 0, samples}, rank.rank(), 400) +
-             s.bytes_sent({1, 0, samples}, rank.rank(), 400);
+      return s.parts().statement->bytes_sent({0, 0, samples}, rank.rank(), 400) +
+             s.parts().statement->bytes_sent({1, 0, samples}, rank.rank(), 400);
     };
     EXPECT_EQ(two_steps(*local), two_steps(*step_wise));
   });
@@ -110,7 +110,7 @@ TEST(LocalSgd, CountsSamplesSinceTheLastAverage) {
     const double first_shares[] = {0, 0, 6.0 / 8, 0, 0, 6.0 / 16};
     for (std::uint64_t t = 0; t < 6; ++t) {
       const Step step{t, 0, by_step[t]};
-      const auto flow = strategy->flows(step, 0, 1).at(0);
+      const auto flow = strategy->parts().statement->flows(step, 0, 1).at(0);
       const bool averages = t % 3 == 2;
       EXPECT_DOUBLE_EQ(flow.weights[0], averages ? first_shares[t] : 1) << t;
       replica.weight_span()[0] = static_cast<float>(8 * rank.rank());
@@ -118,7 +118,8 @@ TEST(LocalSgd, CountsSamplesSinceTheLastAverage) {
       strategy->update(replica, step);
       const double expected = averages ? 8 * (1 - first_shares[t]) : 8 * rank.rank();
       EXPECT_EQ(replica.weight_span()[0], static_cast<float>(expected)) << t;
-      EXPECT_EQ(strategy->flows(step, 0, 1).at(0).weights, flow.weights) << "after step " << t;
+      EXPECT_EQ(strategy->parts().statement->flows(step, 0, 1).at(0).weights, flow.weights)
+          << "after step " << t;
       const std::string state = strategy->state();
       strategy = make_strategy("local-sgd:period=3", crew);
       strategy->restore(state);

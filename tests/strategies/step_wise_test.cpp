@@ -24,7 +24,7 @@ Matrix map_at(const Strategy& strategy, std::uint64_t t, int m, std::size_t part
   const auto samples = even_samples(m);
   Matrix rows;
   for (int r = 0; r < m; ++r)
-    rows.push_back(strategy.flows({t, 0, samples}, r, m).at(part).weights);
+    rows.push_back(strategy.parts().statement->flows({t, 0, samples}, r, m).at(part).weights);
   return rows;
 }
 
@@ -245,7 +245,8 @@ TEST(StepWise, SendsExactlyHalfOfTheRing) {
         for (const std::size_t count : {60, 101}) {
           std::uint64_t total = 0, ring = 0;
           for (int r = 0; r < m; ++r) {
-            const std::uint64_t sent = strategy.bytes_sent({t, 0, samples}, r, count);
+            const std::uint64_t sent =
+                strategy.parts().statement->bytes_sent({t, 0, samples}, r, count);
             EXPECT_TRUE(count % m != 0 || 2 * sent == ring_sent(count, place, r) * 4) << m;
             total += sent;
             ring += ring_sent(count, place, r) * 4;

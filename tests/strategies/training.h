@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "measure/metered.h"
+#include "strategies/average.h"
 #include "strategies/registry.h"
 #include "toy_replica.h"
 #include "transport/group.h"
@@ -129,7 +130,7 @@ inline void remember_after(Strategy& strategy, const Step& step, int me, std::si
   const std::vector<Kept> now = strategy.memories();
   for (std::size_t k = 0; k < all.size(); ++k) {
     all[k].after = copy_of(now[k].values);
-    all[k].flows = strategy.flows_of_memory(k, step, me, count);
+    all[k].flows = strategy.parts().statement->flows_of_memory(k, step, me, count);
   }
 }
 
@@ -163,7 +164,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
   };
   const int me = peers.rank();
   if (!crew.works() && training.serve_at_once) {
-    strategy->serve(replica, step_at, 0, training.steps);
+    strategy->parts().serving->serve(replica, step_at, 0, training.steps);
     return record;
   }
   for (int t = 0; t < training.steps; ++t) {
@@ -172,19 +173,19 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     const Step step = step_at(t);
     const Ledger earlier = ledger;
     if (crew.works()) {
-      if (strategy->trains(step))
+      if (trains(*strategy, step))
         gradient_of(training, {{me}}, t, replica.weight_span(), replica.gradient_span());
       else  // nobody may look at these
         std::ranges::fill(replica.gradient_span(), std::nanf(""));
       seen.gradients = copy_of(replica.gradient_span());
       strategy->update(replica, step);
     } else {
-      strategy->serve(replica, step_at, t, t + 1);
+      strategy->parts().serving->serve(replica, step_at, t, t + 1);
     }
     seen.after = copy_of(replica.weight_span());
     seen.sent = bytes_sent(training, ledger - earlier);
-    seen.promised = strategy->bytes_sent(step, me, training.count);
-    seen.flows = strategy->flows(step, me, training.count);
+    seen.promised = strategy->parts().statement->bytes_sent(step, me, training.count);
+    seen.flows = strategy->parts().statement->flows(step, me, training.count);
     remember_after(*strategy, step, me, training.count, seen.memories);
     record.steps.push_back(std::move(seen));
   }
@@ -193,7 +194,10 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     strategy->read_model(replica, training.memory == Memory::hollow
                                       ? Values::hollow(training.count, Type::fp32)
                                       : Values(record.model.data(), training.count, Type::fp32));
-    record.of_model.push_back(strategy->flow_of_model(me, training.count));
+    Flow of_model = strategy->parts().statement->flow_of_model(me, training.count);
+    if (of_model.weights.empty())
+      of_model = flow_of_mean(crew, training.count, std::vector<double>(training.workers, 1));
+    record.of_model.push_back(of_model);
   }
   return record;
 }

@@ -303,16 +303,50 @@ TEST(Worker, ADeadWorkerIsNamed) {
   EXPECT_THAT(body, ThrowsMessage<TransportError>(HasSubstr("rank 1")));
 }
 
-TEST(Worker, AStrategyOfOnesOwnTakesThePlaceOfTheNamedOne) {
-  TrainConfig config = small_config();
-  const std::string named = train_in("loopback", config).result.model_sha256;
-  WorkerOptions options;
-  options.strategy = [](const Crew& crew) { return make_strategy("local-sgd:period=3", crew); };
-  const std::string own = train_in("loopback", config, options).result.model_sha256;
-  EXPECT_NE(own, named);
-  config.strategy = "local-sgd:period=3";
-  EXPECT_EQ(own, train_in("loopback", config).result.model_sha256);
+// A program's own row is a row like ours. Here it makes what one of ours makes, by another name.
+TrainConfig by_own_name(TrainConfig config, StrategyRow& own) {
+  own = strategy_named(config.strategy);
+  config.strategy.replace(0, own.name.size(), "own");
+  own.name = "own";
+  config.own_strategy = &own;
+  return config;
 }
+
+TEST(Worker, AStrategyOfOnesOwnGoesTogetherOrInRounds) {
+  for (const char* spec : {"local-sgd:period=3", "epoch-average"}) {
+    TrainConfig config = small_config();
+    config.strategy = spec;
+    config.audit = true;
+    StrategyRow own;
+    EXPECT_EQ(train_in("loopback", by_own_name(config, own)).result.model_sha256,
+              train_in("loopback", config).result.model_sha256)
+        << spec;
+  }
+}
+
+class OwnApart : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(OwnApart, TrainsAsTheSameOneOfTheRegistry) {
+  TrainConfig config = small_config();
+  config.strategy = GetParam();
+  config.audit = true;
+  config.cluster = "sim:step=10ms";
+  StrategyRow own;
+  const Experiment known(config), mine(by_own_name(config, own));
+  std::vector<std::string> models;
+  run_simulated(known.simulation->cluster, [&](Rank& rank) {
+    for (const Experiment* experiment : {&known, &mine})
+      if (const WorkerOutcome outcome = train(rank, *experiment); outcome.leads)
+        models.push_back(outcome.result.model_sha256);
+  });
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0], models[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(WithServersAndWithout, OwnApart, ::testing::Values("asp", "gossip:p=1"),
+                         [](const auto& info) {
+                           return info.param.substr(0, info.param.find(':'));
+                         });
 
 TEST(Worker, AnotherNumberOfRanksIsRefused) {
   TrainConfig config = small_config();

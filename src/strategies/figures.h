@@ -1,5 +1,4 @@
-// Who contributed what, with which weight, and how old it was when it was used: counted by the rank
-// that holds the numbers it went into.
+// What a strategy counts and measures of itself on one rank, for the records.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 
 namespace lockstep {
 
+// Who contributed what, with which weight, and how old it was when it was used: counted by the rank
+// that holds the numbers it went into.
 struct Contributions {
   std::vector<std::uint64_t> staleness;  // [s]: how many that were s updates old
   std::vector<double> weight;            // by worker: its weights in all mixes, added up
@@ -35,6 +36,15 @@ struct Contributions {
 struct Sends {
   std::uint64_t merged = 0;    // went with one that had not left yet
   std::uint64_t withheld = 0;  // there was nobody to send them to
+};
+
+struct Figures {
+  // Of this process's part of the run.
+  double waited_s = 0;  // of update() and serve(), in which this rank only waited for others
+  double hidden_s = 0;  // in which exchanges went on beside the computation
+  Contributions contributions;  // to the numbers that this rank holds
+  // Of the whole run, what was before a resume among it.
+  Sends sends;
 };
 
 }  // namespace lockstep
