@@ -29,10 +29,10 @@ Examples:
 )";
 
 // One line on a terminal that says what is being measured.
-class Progress {
+class ProgressLine {
  public:
-  explicit Progress(int repeats) : repeats_(repeats), shown_(isatty(STDERR_FILENO) != 0) {}
-  ~Progress() { clear(); }
+  explicit ProgressLine(int repeats) : repeats_(repeats), shown_(isatty(STDERR_FILENO) != 0) {}
+  ~ProgressLine() { clear(); }
   void show(const bench::Contender& contender, int repeat, std::size_t bytes) const {
     if (!shown_) return;
     fmt::print(stderr, "\r\033[K# {}, {} of {}: {} {}", bench::size_in_words(bytes), repeat + 1,
@@ -55,7 +55,7 @@ std::vector<std::vector<bench::Measured>> measure_all(const BenchPlan& plan,
   std::FILE* table = plan.json ? stderr : stdout;
   if (speaks) fmt::print(table, "{}\n", bench::table_head(plan.work, plan.ranks, plan.repeats));
   std::vector<std::vector<bench::Measured>> by_size;
-  const Progress progress(plan.repeats);
+  const ProgressLine progress(plan.repeats);
   for (const std::size_t bytes : plan.sizes) {
     bench::Work work = plan.work;
     work.bytes = bytes;

@@ -115,7 +115,7 @@ class Launch::Parts {
   }
 
   void start(int rank) {
-    const Place place = place_.of(rank);
+    const HostSlot place = place_.of(rank);
     Variables variables = {{"RANK", std::to_string(rank)},
                            {"WORLD_SIZE", std::to_string(options_.workers)},
                            {"LOCAL_RANK", std::to_string(place.local_rank)},
