@@ -10,8 +10,8 @@
 #include <memory>
 #include <optional>
 
-#include "cluster/address.h"
 #include "core/error.h"
+#include "core/units.h"
 
 namespace lockstep {
 
@@ -71,7 +71,7 @@ Iface find_interface(const std::string& wanted) {
   const auto network = bits_of(wanted.substr(0, slash));
   int length = network ? network->length() : 0;
   if (network && slash != std::string::npos)
-    length = parse_number(wanted.substr(slash + 1), "the prefix length of --iface", 0, length);
+    length = parse_integer("the prefix length of --iface", wanted.substr(slash + 1), 0, length);
   for (const auto& iface : present)
     if (network ? same_prefix(*network, *bits_of(iface.address), length) : iface.name == wanted)
       return iface;

@@ -1,7 +1,5 @@
 #include "core/units.h"
 
-#include <charconv>
-#include <cmath>
 #include <span>
 
 #include "core/error.h"
@@ -30,38 +28,36 @@ constexpr Unit kRates[] = {{"bps", 1 / 8.},   {"kbps", 1e3 / 8}, {"Mbps", 1e6 / 
   throw UsageError(fmt::format("'{}' is not {}: write {}", text, what, right));
 }
 
-// The number at the front, and where it ends; nullptr where there is none.
-const char* number_at_front(std::string_view text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && std::isfinite(value) ? end : nullptr;
-}
-
 double with_unit(std::string_view text, std::span<const Unit> units, std::string_view what,
                  std::string_view right) {
-  double value = 0;
-  const char* end = number_at_front(text, value);
-  if (!end || value < 0) fail(what, text, right);
-  const std::string_view suffix(end, text.data() + text.size() - end);
+  std::string_view suffix = text;
+  const auto value = take_number<double>(suffix);
+  if (!value || *value < 0) fail(what, text, right);
   for (const Unit& unit : units)
-    if (unit.suffix == suffix) return value * unit.factor;
+    if (unit.suffix == suffix) return *value * unit.factor;
   fail(what, text, right);
 }
 
 }  // namespace
 
 double parse_number(std::string_view text) {
-  double value = 0;
-  if (number_at_front(text, value) != text.data() + text.size())
-    fail("a number", text, "one such as 0.5 or 1e-3");
-  return value;
+  const auto value = number_in<double>(text);
+  if (!value) fail("a number", text, "one such as 0.5 or 1e-3");
+  return *value;
 }
 
 std::int64_t parse_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    fail("a whole number", text, "one such as 3");
-  return value;
+  const auto value = number_in<std::int64_t>(text);
+  if (!value) fail("a whole number", text, "one such as 3");
+  return *value;
+}
+
+int parse_integer(std::string_view what, std::string_view text, int least, int most) {
+  const auto value = number_in<int>(text);
+  if (!value || *value < least || *value > most)
+    throw UsageError(
+        fmt::format("{} must be a whole number from {} to {}, not '{}'", what, least, most, text));
+  return *value;
 }
 
 bool parse_flag(std::string_view text) {

@@ -62,14 +62,7 @@ StrategyMaker maker_of(std::string_view spec) {
 std::span<const StrategyRow> strategies() { return kRows; }
 
 const StrategyRow& strategy_named(std::string_view spec) {
-  const std::string_view name = Options::name_in(spec);
-  std::vector<std::string_view> names;
-  for (const StrategyRow& row : kRows) {
-    if (name == row.name || (name == row.alias && !name.empty())) return row;
-    names.push_back(row.name);
-    if (!row.alias.empty()) names.push_back(row.alias);
-  }
-  throw_unknown("strategy", name, names);
+  return row_named("strategy", Options::name_in(spec), kRows);
 }
 
 std::string full_spec(std::string_view spec) {

@@ -77,7 +77,7 @@ TrainConfig config_from(const nlohmann::json& json, TrainConfig base) {
     }
   });
   for (const auto& [name, value] : json.items())
-    if (std::ranges::find(names, name) == names.end()) throw_unknown("setting", name, names);
+    index_named("setting", name, names);
   return base;
 }
 

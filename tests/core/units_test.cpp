@@ -64,5 +64,27 @@ TEST(Units, TheErrorSaysWhatIsRight) {
   }
 }
 
+TEST(Units, IntegersHaveBounds) {
+  EXPECT_EQ(parse_integer("-n", "4096", 1, 4096), 4096);
+  for (const char* wrong : {"0", "4097", "99999999999", "3x", " 3", ""}) try {
+      parse_integer("-n", wrong, 1, 4096);
+      FAIL() << wrong;
+    } catch (const UsageError& e) {
+      EXPECT_EQ(std::string(e.what()),
+                "-n must be a whole number from 1 to 4096, not '" + std::string(wrong) + "'");
+    }
+}
+
+TEST(Units, NumbersAreTakenOffTheFrontOrAreTheWholeText) {
+  std::string_view text = "12,5";
+  EXPECT_EQ(take_number<std::uint64_t>(text), 12u);
+  EXPECT_EQ(text, ",5");
+  EXPECT_EQ(take_number<std::uint64_t>(text), std::nullopt);
+  EXPECT_EQ(text, ",5");
+  EXPECT_EQ(number_in<double>("1e-3"), 1e-3);
+  for (const char* none : {"", "inf", "nan", "1 s", "0x10"})
+    EXPECT_EQ(number_in<double>(none), std::nullopt) << none;
+}
+
 }  // namespace
 }  // namespace lockstep
