@@ -186,7 +186,7 @@ Complaints two_worlds(const SourceFile& file) {
   // Threads that decode pictures ahead of their use. What they read does not depend on them, and no
   // rank's code runs on them (see reader_pool.h).
   static const std::set<std::string> reads_ahead = {"src/data/reader_pool.h",
-                                                    "src/data/damage_log.h"};
+                                                    "src/data/images.cpp"};
   // A thread that looks at the process from beside: no rank waits for it or depends on it.
   static const std::set<std::string> looks_on = {"src/measure/process_sampler.cpp"};
   static const std::regex environment(R"(\b(secure_)?getenv\b|\benviron\b)");

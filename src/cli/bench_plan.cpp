@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "bench/pattern.h"
-#include "bench/sizes.h"
+#include "bench/work.h"
 #include "cli/flags.h"
 #include "collectives/all_reduce.h"
 #include "core/names.h"

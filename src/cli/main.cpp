@@ -10,7 +10,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "bench/lines.h"
+#include "bench/pipes.h"
 #include "bench/piped_engine.h"
 #include "cli/bench_command.h"
 #include "cli/completion_command.h"

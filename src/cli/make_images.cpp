@@ -5,7 +5,6 @@
 
 #include <fstream>
 
-#include "bench/lines.h"
 #include "bench/pipes.h"
 #include "core/error.h"
 #include "data/drawn_pictures.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "bench/lines.h"
+#include "bench/pipes.h"
 #include "cluster/child.h"
 #include "core/error.h"
 

@@ -10,7 +10,7 @@
 #include "cli/train_view.h"
 #include "cluster/blocked_signals.h"
 #include "cluster/child.h"
-#include "cluster/line_printer.h"
+#include "cluster/output.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <climits>
 #include <filesystem>
 
-#include "bench/lines.h"
+#include "bench/pipes.h"
 #include "cli/delivery.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"

@@ -3,7 +3,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include "bench/lines.h"
+#include "bench/pipes.h"
 #include "cli/delivery.h"
 #include "cli/fetch.h"
 #include "cli/interrupt.h"

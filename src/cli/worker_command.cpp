@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "bench/serve.h"
+#include "bench/piped_engine.h"
 #include "cli/core_binding.h"
 #include "cli/environment.h"
 #include "cli/our_participant.h"

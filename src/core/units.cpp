@@ -1,5 +1,7 @@
 #include "core/units.h"
 
+#include <fmt/format.h>
+
 #include <span>
 
 #include "core/error.h"
@@ -82,6 +84,22 @@ double parse_duration(std::string_view text) {
 double parse_rate(std::string_view text) {
   return with_unit(text, kRates, "a rate",
                    "a number with kbps, Mbps or Gbps (or kbit, Mbit, Gbit), such as 10Gbps");
+}
+
+std::string time_in_words(double seconds) {
+  if (seconds > 0 && seconds < 1e-4) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds > 0 && seconds < 0.1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  if (seconds < 100) return fmt::format("{:.3g} s", seconds);
+  const auto s = static_cast<long>(seconds);
+  return s < 3600 ? fmt::format("{} min {} s", s / 60, s % 60)
+                  : fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+std::string bytes_in_words(double bytes) {
+  const char* const units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Numbers as people write them. The parse_ functions throw a UsageError that gives a right
+// Numbers as people write and read them. The parse_ functions throw a UsageError that gives a right
 // example.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace lockstep {
@@ -37,5 +38,9 @@ std::optional<Number> number_in(std::string_view text) {
   const std::optional<Number> value = take_number<Number>(text);
   return text.empty() ? value : std::nullopt;
 }
+
+// Figures as people read them.
+std::string time_in_words(double seconds);  // "3.1 us", "1.2 ms", "12.3 s", "3 min 20 s"
+std::string bytes_in_words(double bytes);   // "1.2 MB"
 
 }  // namespace lockstep

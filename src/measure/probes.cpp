@@ -1,10 +1,86 @@
-#include "measure/cgroup_probe.h"
+#include "measure/probes.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
+#include "core/units.h"
 #include "measure/machine.h"
 
 namespace lockstep {
+
+ProcFile::ProcFile(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+ProcFile::~ProcFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::string_view ProcFile::read() {
+  if (fd_ < 0) return {};
+  const ssize_t got = pread(fd_, text_.data(), text_.size(), 0);
+  return {text_.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
+}
+
+std::optional<std::uint64_t> next_number(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return take_number<std::uint64_t>(text);
+}
+
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + name.size());
+  return next_number(text);
+}
+
+namespace {
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+}  // namespace
+
+ProcessFigures ProcessProbe::read() {
+  constexpr std::uint64_t kKiB = 1024;
+  ProcessFigures f;
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  f.user_s = seconds_of(used.ru_utime);
+  f.system_s = seconds_of(used.ru_stime);
+  // Not those in /proc/self/status, which are the first thread's alone.
+  f.switches_voluntary = static_cast<std::uint64_t>(used.ru_nvcsw);
+  f.switches_involuntary = static_cast<std::uint64_t>(used.ru_nivcsw);
+  const std::string_view status = status_.read();
+  const auto of = [](std::string_view text, std::string_view name) {
+    return number_after(text, name).value_or(0);
+  };
+  f.private_bytes = kKiB * of(status, "RssAnon:");
+  f.shared_bytes = kKiB * (of(status, "RssFile:") + of(status, "RssShmem:"));
+  f.threads = of(status, "Threads:");
+  const std::string_view io = io_.read();
+  f.disk_read_bytes = of(io, "\nread_bytes:");
+  f.disk_written_bytes = of(io, "\nwrite_bytes:");
+  return f;
+}
+
+std::optional<InterfaceFigures> InterfaceProbe::read() {
+  std::string_view text = file_.read();
+  const std::size_t at = text.find(find_);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + find_.size());
+  std::array<std::uint64_t, 10> column{};  // bytes packets …6 more received, bytes packets … sent
+  for (std::uint64_t& value : column) {
+    const auto number = next_number(text);
+    if (!number) return {};
+    value = *number;
+  }
+  return InterfaceFigures{column[8], column[0], column[9], column[1]};
+}
+
 namespace {
 
 void open_once(std::unique_ptr<ProcFile>& file, const std::string& path) {
@@ -15,7 +91,7 @@ void open_once(std::unique_ptr<ProcFile>& file, const std::string& path) {
 
 std::optional<std::uint64_t> first_number(ProcFile& file) {
   std::string_view text = file.read();
-  return take_number(text);
+  return next_number(text);
 }
 
 // The sum of the numbers after every `name`: a line for each device.
@@ -23,7 +99,7 @@ std::uint64_t sum_after(std::string_view text, std::string_view name) {
   std::uint64_t sum = 0;
   for (std::size_t at; (at = text.find(name)) != std::string_view::npos;) {
     text.remove_prefix(at + name.size());
-    sum += take_number(text).value_or(0);
+    sum += next_number(text).value_or(0);
   }
   return sum;
 }

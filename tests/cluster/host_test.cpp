@@ -1,8 +1,7 @@
-#include "cluster/iface.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cluster/host.h"
 #include "core/error.h"
 
 namespace lockstep {

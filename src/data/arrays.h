@@ -1,4 +1,6 @@
-// NumPy's .npy files: numbers only, in C order. What would have to be unpickled is refused.
+// arrays:DIR: x.npy and y.npy of any shape (audio, volumes, features), with x_test.npy and
+// y_test.npy or a part at the end held out to test with. Files of NumPy: numbers only, in C order;
+// what would have to be unpickled is refused.
 #pragma once
 
 #include "data/raw_array.h"

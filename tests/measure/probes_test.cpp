@@ -1,8 +1,6 @@
-#include "measure/proc_file.h"
-
 #include <gtest/gtest.h>
 
-#include "measure/interface_probe.h"
+#include "measure/probes.h"
 
 namespace lockstep {
 namespace {
