@@ -6,15 +6,20 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/options.h"
 #include "study/toml_text.h"
+#include "train/cluster_spec.h"
 #include "train/files.h"
+#include "train/resume.h"
 
 namespace lockstep {
 namespace {
 
+namespace fs = std::filesystem;
+
 // TOML as JSON, keys with '-' or '_' alike.
 nlohmann::json json_of(const std::string& path) {
-  if (std::filesystem::is_directory(path))
+  if (fs::is_directory(path))
     throw UsageError(
         fmt::format("{}: is no TOML file; to go on with a run, give its folder to --resume", path));
   const toml::table table = study::toml_in(read_whole(path), path);
@@ -40,6 +45,25 @@ TrainConfig set_over(TrainConfig base, nlohmann::json settings) {
     for (const char* end : ends)
       if (!given(end)) settings[end] = defaults.at(end);
   return config_from(settings, std::move(base));
+}
+
+// A folder of its own for each run, with a name that says what it was.
+std::string free_folder(const TrainConfig& config) {
+  const auto name_in = [](const std::string& spec) {
+    return fs::path(std::string(Options::name_in(spec))).stem().string();
+  };
+  const std::string name = fmt::format("runs/{}-{}-{}w-seed{}", name_in(config.model),
+                                       name_in(config.strategy), config.workers, config.seed);
+  std::string free = name;
+  for (int i = 2; fs::exists(free); ++i) free = fmt::format("{}-{}", name, i);
+  return free;
+}
+
+// It is written at the end, and should not fail then.
+void check_profile_out(const std::string& file) {
+  const fs::path path = file, folder = path.parent_path();
+  if (fs::is_directory(path) || !(folder.empty() || fs::is_directory(folder)))
+    throw UsageError(fmt::format("--profile-out {} must be a file in a folder that exists", file));
 }
 
 }  // namespace
@@ -168,6 +192,47 @@ TrainConfig TrainFlags::over(TrainConfig base) const {
   for (const auto& [setting, option] : options_)
     if (option->count() > 0) set[setting] = all.at(setting);
   return set_over(std::move(base), std::move(set));
+}
+
+TrainConfig TrainFlags::configured(const std::optional<Start>& start,
+                                   std::vector<std::string>* notices) const {
+  const bool resumes = !flags_.resume.empty();
+  TrainConfig base;
+  if (resumes) {
+    Resumable found = run_to_resume(flags_.resume);
+    base = std::move(found.config);
+    if (notices) *notices = std::move(found.notices);
+  }
+  TrainConfig config = over(base);
+  config.cache = cache_folder();
+  config.resume = base.resume;
+  if (resumes) check_resumable(base, config);
+  complete(config);
+  const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
+  if (!given("workers") && !resumes)
+    config.workers = start ? start->size - servers
+                           : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
+  check(config);
+  if (start && start->size != config.ranks())
+    throw UsageError(fmt::format(
+        "the launcher started {} ranks, but {} workers and {} servers need {}: leave --workers out",
+        start->size, config.workers, config.servers, config.ranks()));
+  if (start && cluster_kind(config.cluster) != "local")
+    throw UsageError(
+        fmt::format("another launcher started this process as rank {} of {}: leave "
+                    "--cluster out, it starts processes of its own",
+                    start->rank, start->size));
+  if (start && config.transport == "loopback")
+    throw UsageError(
+        fmt::format("another launcher started this process as rank {} of {}: --transport loopback "
+                    "has all ranks in one process; use auto, shm or ucx",
+                    start->rank, start->size));
+  if (cluster_kind(config.cluster) == "netns" && !hosts_.iface.empty())
+    throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
+  if (!config.profile_out.empty() && (!start || start->rank == 0))
+    check_profile_out(config.profile_out);
+  config.out = config.out.empty() ? free_folder(config) : no_flag(config.out);
+  return config;
 }
 
 }  // namespace lockstep

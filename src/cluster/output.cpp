@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -159,6 +160,15 @@ void Output::drain(double seconds) {
 }
 
 void Output::hurry(double seconds) { patience_s_ = seconds; }
+
+int delivered(int status, Output& out, Output& err, const std::string& kept_in) {
+  out.drain();
+  const int failure = out.failure();
+  if (failure == 0) return status;
+  err.say(fmt::format("lockstep: can't write to stdout: {}; what came of it is in {}\n",
+                      std::strerror(failure), kept_in));
+  return status == 0 ? 1 : status;
+}
 
 namespace {
 

@@ -50,6 +50,12 @@ class Output {
   std::thread thread_;
 };
 
+// The exit status of a command whose result went to `out`. Waits, as `out` does at its end, until
+// all has been written. Returns `status`, or 1 in place of 0 if something could not be written: a
+// result that nobody could get is no success. Then `err` says why, and that the file `kept_in` has
+// it.
+int delivered(int status, Output& out, Output& err, const std::string& kept_in);
+
 // Passes a worker's output on, whole lines at a time: to our own output, each with its rank before
 // it, or to a listener.
 class LinePrinter {

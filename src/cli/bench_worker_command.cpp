@@ -1,17 +1,29 @@
-#include "cli/worker_command.h"
-
+// lockstep bench-worker --pipes FOLDER: one rank of our own engine. Started by `bench`, not by
+// people.
 #include <optional>
 
 #include "bench/piped_engine.h"
+#include "cli/bench_participant.h"
+#include "cli/commands.h"
 #include "cli/core_binding.h"
-#include "cli/environment.h"
-#include "cli/our_participant.h"
+#include "cli/flags.h"
 #include "cluster/job.h"
 #include "cluster/start.h"
 
 namespace lockstep {
+namespace {
+
+class WorkerCommand : public Command {
+ public:
+  explicit WorkerCommand(CLI::App& application);
+  int run() const override;
+
+ private:
+  std::string pipes_;
+};
+
 WorkerCommand::WorkerCommand(CLI::App& application)
-    : command_(application.add_subcommand("bench-worker", "One rank of `lockstep bench`")) {
+    : Command(application.add_subcommand("bench-worker", "One rank of `lockstep bench`")) {
   command_->add_option("--pipes", pipes_)->required();
   command_->group("");  // not in --help
 }
@@ -33,6 +45,12 @@ int WorkerCommand::run() const {
   }
   job->leave();
   return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> add_bench_worker(CLI::App& application) {
+  return std::make_unique<WorkerCommand>(application);
 }
 
 }  // namespace lockstep

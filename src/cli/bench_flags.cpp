@@ -1,4 +1,4 @@
-#include "cli/bench_plan.h"
+#include "cli/bench_flags.h"
 
 #include <algorithm>
 
@@ -14,14 +14,25 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kExamples = R"(
+Sizes: K, M, G and KiB, MiB, GiB are powers of 1024; KB, MB, GB are powers of 1000. The largest size
+is always measured. Every result is verified: #wrong counts bad elements. Engines take turns in each
+repeat, so the ratio between two of them holds on a busy machine.
+
+Examples:
+  lockstep bench allreduce -n 4 -b 4K -e 100M -f 10
+  lockstep bench allreduce -n 2 -b 100M -e 100M --against openmpi,gloo
+  lockstep bench allreduce -n 8 --collectives all --transport loopback --json
+  lockstep bench allreduce -n 64 --cluster sim:bandwidth=10Gbps,latency=50us
+  lockstep bench allreduce --cluster netns:hosts=2,bandwidth=1Gbps --against gloo
+  lockstep bench p2p --transport shm -b 8 -e 16M -f 4
+  mpirun -n 4 lockstep bench allreduce --key-file job.key
+  RANK=1 WORLD_SIZE=2 lockstep bench allreduce --join 10.0.0.1:29500 --key-file job.key
+)";
+
 constexpr int kMostRanks = 4096;
 constexpr std::string_view kTransports[] = {"auto", "shm", "ucx", "loopback", "simulated"};
 constexpr std::string_view kPeers[] = {"gloo", "openmpi"};
-
-void require_one_of(std::string_view kind, const std::string& name,
-                    std::span<const std::string_view> valid) {
-  if (std::ranges::find(valid, name) == valid.end()) throw_unknown(kind, name, valid);
-}
 
 std::size_t size_from(const std::string& flag, const std::string& text) try {
   return parse_size(text);
@@ -30,7 +41,7 @@ std::size_t size_from(const std::string& flag, const std::string& text) try {
 }
 
 int ranks_from(const BenchFlags& flags, int least, int otherwise) {
-  const int asked = flags.ranks.empty() ? 0 : count_from("-n", flags.ranks, least, kMostRanks);
+  const int asked = flags.ranks.empty() ? 0 : parse_integer("-n", flags.ranks, least, kMostRanks);
   return ranks_in(flags.cluster, asked, otherwise);
 }
 
@@ -75,7 +86,7 @@ void read_start(BenchPlan& plan, const BenchFlags& flags) {
 
 void read_place(BenchPlan& plan, const BenchFlags& flags, int least) {
   const std::string cluster = cluster_kind(flags.cluster);
-  require_one_of("transport", flags.transport, kTransports);
+  index_named("transport", flags.transport, kTransports);
   plan.transport = flags.transport == "auto" && cluster == "sim" ? "simulated" : flags.transport;
   if ((cluster == "sim" && plan.transport != "simulated") ||
       (cluster == "netns" && (plan.transport == "simulated" || plan.transport == "loopback")))
@@ -85,7 +96,7 @@ void read_place(BenchPlan& plan, const BenchFlags& flags, int least) {
   if (cluster == "netns") return read_netns(plan, flags, least);
   if (plan.transport != "loopback") read_start(plan, flags);
   if (plan.start) return;
-  plan.ranks = flags.ranks.empty() ? 2 : count_from("-n", flags.ranks, least, kMostRanks);
+  plan.ranks = flags.ranks.empty() ? 2 : parse_integer("-n", flags.ranks, least, kMostRanks);
 }
 
 // Virtual time does not vary, so there one round says it all.
@@ -93,7 +104,7 @@ void read_counts(BenchPlan& plan, const BenchFlags& flags) {
   const auto count = [&](const char* flag, const std::string& text, int real, int simulated,
                          int least) {
     if (text.empty()) return plan.simulated ? simulated : real;
-    return count_from(flag, text, least, 1'000'000);
+    return parse_integer(flag, text, least, 1'000'000);
   };
   plan.work.warmup = count("-w", flags.warmup, 5, 0, 0);
   plan.work.iterations = count("-i", flags.iterations, 20, 1, 1);
@@ -113,14 +124,14 @@ void read_collectives(BenchPlan& plan, const BenchFlags& flags) {
       if (one_host || row.name != "shared") plan.collectives.emplace_back(row.name);
     return;
   }
-  for (const std::string& name : list_from(flags.collectives))
+  for (const std::string_view name : cut_at_commas(flags.collectives))
     plan.collectives.emplace_back(all_reduce_named(name).name);
 }
 
 void read_peers(BenchPlan& plan, const BenchFlags& flags) {
   if (flags.against.empty()) return;
-  plan.against = list_from(flags.against);
-  for (const std::string& name : plan.against) require_one_of("engine", name, kPeers);
+  for (const std::string_view name : cut_at_commas(flags.against)) plan.against.emplace_back(name);
+  for (const std::string& name : plan.against) index_named("engine", name, kPeers);
   if (plan.simulated)
     throw UsageError(
         "--against measures real time, which --transport simulated does not: leave one out");
@@ -134,22 +145,63 @@ void read_peers(BenchPlan& plan, const BenchFlags& flags) {
 
 }  // namespace
 
-BenchPlan plan_from(const BenchFlags& flags, bench::Operation operation) {
+BenchFlags::BenchFlags(CLI::App& bench) {
+  bench.require_subcommand(1);
+  add(bench, "allreduce", "Time all-reduce, by collective and size")
+      ->add_option("--collectives", collectives,
+                   "Names from `lockstep list collectives`, separated by commas, or all")
+      ->capture_default_str();
+  p2p_ = add(bench, "p2p", "Time messages between ranks 0 and 1: latency and one-way stream");
+}
+
+CLI::App* BenchFlags::add(CLI::App& bench, const std::string& name,
+                          const std::string& description) {
+  CLI::App* operation = bench.add_subcommand(name, description);
+  const auto option = [&](const char* flag, std::string& value, const char* text) {
+    operation->add_option(flag, value, text)->capture_default_str();
+  };
+  operation->add_option("-n,--workers", ranks, "Ranks (also -np); 2 unless the cluster says more");
+  option("-b", first, "Smallest size in bytes");
+  option("-e", last, "Largest size in bytes");
+  option("-f", factor, "Each size is so many times the one before");
+  operation->add_option("-w", warmup, "Iterations before the timed ones (5; simulated 0)");
+  operation->add_option("-i", iterations, "Timed iterations (20; simulated 1)");
+  operation->add_option("--repeats", repeats, "Turns of each engine at each size (5; simulated 1)");
+  option("--type", type, "fp32, fp64, fp16, bf16, int32 or int64");
+  option("--transport", transport,
+         "auto, shm, ucx, loopback (threads) or simulated (virtual time)");
+  option("--cluster", cluster, "local, sim:key=value,... or netns:key=value,...");
+  operation->add_option("--against", against, "Other engines to compare with: gloo, openmpi");
+  const std::string many = "Many hosts";
+  operation->add_option("--listen", hosts.listen, "ADDR[:PORT] where the job is joined")
+      ->group(many);
+  operation->add_option("--join", hosts.join, "ADDR:PORT where rank 0 listens")->group(many);
+  operation->add_option("--key-file", hosts.key_file, "The job key: 32 bytes, mode 0600")
+      ->group(many);
+  operation->add_option("--iface", hosts.iface, "Interface between hosts: a name or a CIDR")
+      ->group(many);
+  operation->add_flag("--json", json, "JSON lines on stdout, everything else on stderr");
+  operation->footer(kExamples);
+  return operation;
+}
+
+BenchPlan BenchFlags::plan() const {
+  const auto operation = p2p_->parsed() ? bench::Operation::p2p : bench::Operation::allreduce;
   BenchPlan plan;
-  plan.json = flags.json;
+  plan.json = json;
   plan.work.operation = operation;
-  plan.work.type = type_named(flags.type);
+  plan.work.type = type_named(type);
   plan.sizes =
-      bench::sizes_between(size_from("-b", flags.first), size_from("-e", flags.last),
-                           count_from("-f", flags.factor, 2, 1'000'000), size_of(plan.work.type));
-  read_place(plan, flags, operation == bench::Operation::p2p ? 2 : 1);
+      bench::sizes_between(size_from("-b", first), size_from("-e", last),
+                           parse_integer("-f", factor, 2, 1'000'000), size_of(plan.work.type));
+  read_place(plan, *this, operation == bench::Operation::p2p ? 2 : 1);
   if (plan.ranks > bench::most_ranks(plan.work.type) && !plan.simulated)
     throw UsageError(
         fmt::format("{} holds the test values' sum exactly for up to {} ranks, not {}: use fp32",
                     name_of(plan.work.type), bench::most_ranks(plan.work.type), plan.ranks));
-  read_counts(plan, flags);
-  read_collectives(plan, flags);
-  read_peers(plan, flags);
+  read_counts(plan, *this);
+  read_collectives(plan, *this);
+  read_peers(plan, *this);
   return plan;
 }
 

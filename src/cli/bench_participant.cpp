@@ -1,4 +1,4 @@
-#include "cli/our_participant.h"
+#include "cli/bench_participant.h"
 
 #include "collectives/barrier.h"
 #include "measure/metered.h"
