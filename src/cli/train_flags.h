@@ -30,10 +30,7 @@ class TrainFlags {
   // What was given on the command line, over what CONFIG.toml says, over `base`. UsageError.
   TrainConfig over(TrainConfig base) const;
   bool given(const std::string& setting) const;
-  void add_who(CLI::App&);
-  void add_how_and_what(CLI::App&);
-  void add_training(CLI::App&);
-  void add_safety_and_output(CLI::App&);
+  void add_hosts(CLI::App&);
   template <class T>
   void add(CLI::App&, const std::string& names, const std::string& setting, T& value,
            const std::string& text);

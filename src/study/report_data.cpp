@@ -228,18 +228,16 @@ Json report(const Study& study, const Records& records, const ReportContext& con
 Flags flags_of(const Json& config) {
   Flags flags;
   const Json standard = to_json(TrainConfig{});
-  for (const auto& [key, value] : config.items()) {
-    if (!standard.contains(key) || standard[key] == value || key == "cache" || key == "out" ||
-        key == "resume")
-      continue;
-    std::string name = key == "faults" ? "fault" : key;
-    std::ranges::replace(name, '_', '-');
+  for (const Setting& setting : settings()) {
+    const std::string key(setting.name), flag(setting.flag());
+    const Json value = config.value(key, standard[key]);
+    if (value == standard[key] || key == "cache" || key == "out" || key == "resume") continue;
     if (value.is_boolean())
-      flags[name] = {{}, value.get<bool>()};
+      flags[flag] = {{}, value.get<bool>()};
     else if (value.is_array())
-      flags[name] = {value.get<std::vector<std::string>>()};
+      flags[flag] = {value.get<std::vector<std::string>>()};
     else
-      flags[name] = {{value.is_string() ? value.get<std::string>() : json_text(value)}};
+      flags[flag] = {{value.is_string() ? value.get<std::string>() : json_text(value)}};
   }
   return over({}, flags);
 }
