@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "bench/serve.h"
+#include "bench/piped_engine.h"
 #include "core/error.h"
 
 namespace lockstep::bench {

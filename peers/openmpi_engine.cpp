@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "bench/serve.h"
+#include "bench/piped_engine.h"
 #include "core/error.h"
 
 namespace lockstep::bench {

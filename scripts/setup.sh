@@ -11,7 +11,7 @@ packages=(
   libtorch-dev libopenblas0-openmp
   libucx-dev libsimgrid-dev libboost-dev
   libthrift-dev thrift-compiler libevent-dev libssl-dev
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
   libjpeg62-turbo-dev libpng-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format clang-tidy

@@ -1,6 +1,7 @@
 #include "tidy_rules.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <regex>
 #include <set>
@@ -65,6 +66,90 @@ bool lists(const std::string& words, const std::string& word) {
   return (" " + words + " ").find(" " + word + " ") != std::string::npos;
 }
 
+// The text without comments, strings and preprocessor lines; line ends stay where they are.
+std::string code_of(const std::string& text) {
+  std::string code;
+  const auto skip_to = [&](std::size_t from, std::size_t end) {
+    end = std::min(end, text.size());
+    code.append(static_cast<std::size_t>(std::count(text.begin() + static_cast<long>(from),
+                                                    text.begin() + static_cast<long>(end), '\n')),
+                '\n');
+    return end;
+  };
+  const auto end_of = [&](const std::string& what, std::size_t from) {
+    const std::size_t found = text.find(what, from);
+    return found == std::string::npos ? found : found + what.size();
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const bool first = code.empty() || code.back() == '\n';  // in its line, blanks apart
+    if (text.compare(i, 2, "//") == 0) {
+      i = skip_to(i, text.find('\n', i));
+    } else if (text.compare(i, 2, "/*") == 0) {
+      i = skip_to(i, end_of("*/", i + 2));
+    } else if (text.compare(i, 2, "R\"") == 0) {
+      const std::size_t open = text.find('(', i);
+      i = skip_to(i, end_of(")" + text.substr(i + 2, open - i - 2) + "\"", open));
+    } else if (c == '"' || (c == '\'' && !(i > 0 && std::isalnum(text[i - 1])))) {
+      std::size_t end = i + 1;
+      while (end < text.size() && text[end] != c) end += text[end] == '\\' ? 2 : 1;
+      i = skip_to(i, end + 1);
+    } else if (c == '#' && first) {
+      std::size_t end = text.find('\n', i);
+      while (end < text.size() && text[end - 1] == '\\') end = text.find('\n', end + 1);
+      i = skip_to(i, end);
+    } else {
+      if (!(first && c == ' ')) code += c;
+      ++i;
+    }
+  }
+  return code;
+}
+
+struct TypeDefinition {
+  std::string name;  // with its namespaces, unnamed ones apart: "lockstep::Rng"
+  bool unnamed;      // in an unnamed namespace, so that other files do not see it
+  std::string where;
+};
+
+// Classes, structs and enums that are defined at the level of a namespace.
+std::vector<TypeDefinition> types_of(const SourceFile& file) {
+  static const std::regex opens_namespace(R"(\s*(?:inline\s+)?namespace\s*([\w:]*)\s*)");
+  static const std::regex opens_type(R"([^=()]*\b(?:struct|class|enum)\s+(?:alignas\([^)]*\)\s*)?)"
+                                     R"((\w+)\s*(?:final\s*)?(?::[^:][^]*)?)");
+  std::vector<TypeDefinition> found;
+  std::vector<std::string> namespaces;  // "" is an unnamed one
+  int deeper = 0;                       // open braces that are no namespace's
+  std::size_t line = 0, start = 0;      // where the statement under way begins
+  const std::string code = code_of(file.text);
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const char c = code[i];
+    line += c == '\n';
+    if (c != '{' && c != '}' && c != ';') continue;
+    const std::string statement = code.substr(start, i - start);
+    start = i + 1;
+    std::smatch match;
+    if (c == '}' && deeper > 0) {
+      --deeper;
+    } else if (c == '}' && !namespaces.empty()) {
+      namespaces.pop_back();
+    } else if (c == '{' && deeper == 0 && std::regex_match(statement, match, opens_namespace)) {
+      namespaces.push_back(match[1]);
+    } else if (c == '{') {
+      if (deeper++ == 0 && std::regex_match(statement, match, opens_type)) {
+        TypeDefinition type{match[1], false, at(file, line)};
+        for (auto space = namespaces.rbegin(); space != namespaces.rend(); ++space)
+          if (space->empty())
+            type.unnamed = true;
+          else
+            type.name = *space + "::" + type.name;
+        found.push_back(type);
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 Complaints include_direction(const SourceFile& file) {
@@ -101,7 +186,7 @@ Complaints two_worlds(const SourceFile& file) {
   // Threads that decode pictures ahead of their use. What they read does not depend on them, and no
   // rank's code runs on them (see reader_pool.h).
   static const std::set<std::string> reads_ahead = {"src/data/reader_pool.h",
-                                                    "src/data/damage_log.h"};
+                                                    "src/data/images.cpp"};
   // A thread that looks at the process from beside: no rank waits for it or depends on it.
   static const std::set<std::string> looks_on = {"src/measure/process_sampler.cpp"};
   static const std::regex environment(R"(\b(secure_)?getenv\b|\benviron\b)");
@@ -189,6 +274,23 @@ Complaints orphans(const std::vector<SourceFile>& files) {
   for (const SourceFile& file : files)
     if (file.is_header() && !used.contains(path(file.name()).replace_extension()))
       out.push_back(file.path + ": nobody includes it");
+  return out;
+}
+
+Complaints defined_once(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::vector<TypeDefinition>> types;
+  for (const SourceFile& file : files)
+    if (file.in_src())
+      for (const TypeDefinition& type : types_of(file)) types[type.name].push_back(type);
+  Complaints out;
+  for (const auto& [name, all] : types) {
+    const auto named = std::ranges::find(all, false, &TypeDefinition::unnamed);
+    if (named == all.end()) continue;
+    for (const TypeDefinition& type : all)
+      if (&type != &*named)
+        out.push_back(type.where + name + " is defined a second time, see " +
+                      named->where.substr(0, named->where.size() - 2));
+  }
   return out;
 }
 

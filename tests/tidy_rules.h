@@ -28,7 +28,7 @@ Complaints include_direction(const SourceFile&);
 Complaints no_libtorch(const SourceFile&);
 // Threads, clocks and sockets would tie a folder to the real world; getenv hides an input.
 Complaints two_worlds(const SourceFile&);
-// At most 300 lines a file, 100 columns a line and 60 lines a function.
+// At most 600 lines a file, 100 columns a line and 60 lines a function.
 Complaints sizes(const SourceFile&);
 // Starts with a comment or its own header; headers have #pragma once.
 Complaints opening(const SourceFile&);
@@ -39,5 +39,9 @@ Complaints no_leftovers(const SourceFile&);
 Complaints no_fixed_folders(const SourceFile&);
 // Headers that nobody but their own .cpp includes, from src/ or from beside.
 Complaints orphans(const std::vector<SourceFile>&);
+// Two types of one name in one namespace of src/: two files that see one each would make an
+// undefined program. Types in unnamed namespaces may share a name among them, but not with one that
+// is named.
+Complaints defined_once(const std::vector<SourceFile>&);
 
 }  // namespace lockstep

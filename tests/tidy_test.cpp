@@ -117,6 +117,27 @@ TEST(TidyRule, HeadersHaveReaders) {
   EXPECT_THAT(orphans({header, {"src/core/b.cpp", "#include \"a.h\"\n"}}), IsEmpty());
 }
 
+TEST(TidyRule, TypesAreDefinedOnce) {
+  const auto file = [](const std::string& name, const std::string& text) {
+    return SourceFile{"src/core/" + name, "namespace lockstep {\n" + text + "\n}\n"};
+  };
+  const SourceFile place = file("a.h", "class Place final : public A {\n};");
+  const SourceFile hidden = file("c.cpp", "namespace {\nenum Place { here };\n}");
+  const std::string again = " lockstep::Place is defined a second time, see src/core/a.h:2";
+  EXPECT_THAT(defined_once({place, file("b.h", "template <class T>\nstruct Place {};")}),
+              ElementsAre("src/core/b.h:3:" + again));
+  EXPECT_THAT(defined_once({place, hidden}), ElementsAre("src/core/c.cpp:3:" + again));
+  EXPECT_THAT(defined_once({hidden, place}), ElementsAre("src/core/c.cpp:3:" + again));
+  EXPECT_THAT(defined_once({hidden, file("d.cpp", "namespace {\nstruct Place {};\n}")}), IsEmpty());
+  for (const char* other :
+       {"class Place;", "struct A { struct Place {}; };", "// struct Place {\n",
+        "struct A::Place {};", "namespace b {\nstruct Place {};\n}",
+        "template <>\nstruct Place<int> {};", "void f(class Place* p) { struct Place {}; }",
+        "#define P struct Place {\n", "auto p = R\"(struct Place {)\";",
+        "class Place f() { return {}; }"})
+    EXPECT_THAT(defined_once({place, file("b.h", other)}), IsEmpty()) << other;
+}
+
 void expect_none(const Complaints& complaints) {
   if (!complaints.empty()) ADD_FAILURE() << fmt::format("{}", fmt::join(complaints, "\n"));
 }
@@ -129,6 +150,7 @@ TEST(Tidy, FilesSayWhatTheyAre) { expect_none(of_tree(opening)); }
 TEST(Tidy, NothingIsLeftForLater) { expect_none(of_tree(no_leftovers)); }
 TEST(Tidy, TestsHaveFoldersOfTheirOwn) { expect_none(of_tree(no_fixed_folders)); }
 TEST(Tidy, HeadersHaveReaders) { expect_none(orphans(tree())); }
+TEST(Tidy, TypesAreDefinedOnce) { expect_none(defined_once(tree())); }
 TEST(Tidy, SeesTheTree) { EXPECT_GT(tree().size(), 20u); }
 
 }  // namespace

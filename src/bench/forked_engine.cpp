@@ -8,7 +8,7 @@
 
 #include <cstdio>
 
-#include "bench/lines.h"
+#include "bench/pipes.h"
 
 namespace lockstep::bench {
 namespace {

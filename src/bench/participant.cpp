@@ -20,7 +20,8 @@ void get_ready(const Work& work, Participant& me, Values values) {
 }
 
 // Ranks leave a barrier further apart than a small operation is long, so all start at the next full
-// tick of their common clock. Who just missed it starts one late; the median doesn't see that.
+// tick of their common clock. A rank that just missed it starts one tick late; the median doesn't
+// see that.
 double common_start(const Participant& me) {
   if (me.virtual_time() || !me.common_clock()) return me.now();
   const double start = (std::floor(me.now() / kTickSeconds) + 2) * kTickSeconds;

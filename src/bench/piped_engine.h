@@ -1,10 +1,13 @@
-// An engine whose ranks are processes of their own, spoken to through pipes.
+// An engine whose ranks are processes of their own, spoken to through pipes; and the life of such a
+// process.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "bench/engine.h"
+#include "bench/participant.h"
 #include "bench/pipes.h"
 
 namespace lockstep::bench {
@@ -56,5 +59,11 @@ class PipedEngine : public Engine {
   std::unique_ptr<Crew> crew_;
   BenchPipes pipes_;  // goes first: then an idle worker sees the end and leaves in good order
 };
+
+// A worker's life: joins its engine, says so, and takes part in what comes through the pipe until
+// the bench has gone. Joining may block until all ranks are there. Errors are told to the bench and
+// thrown.
+void serve(const std::string& pipe_folder, int rank,
+           const std::function<std::unique_ptr<Participant>()>& join);
 
 }  // namespace lockstep::bench

@@ -1,15 +1,48 @@
-// How the bench talks to the workers of an engine: two named pipes a worker in a folder of its own.
-// A worker that has no work blocks in read() and uses no processor time, whatever its engine does
-// when it waits.
+// How the bench talks to the workers of an engine: lines through two named pipes a worker, in a
+// folder of its own. A worker that has no work blocks in read() and uses no processor time,
+// whatever its engine does when it waits.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/lines.h"
+#include "core/error.h"
 
 namespace lockstep::bench {
+
+// The user pressed Ctrl-C. Exit status 130.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error("stopped") {}
+};
+
+// Reads lines from several descriptors at once, with a deadline, and notices an interrupt.
+class Lines {
+ public:
+  // The descriptors stay the caller's; sources are non-blocking. `interrupt` becomes readable for
+  // good when the user wants to stop.
+  Lines(std::vector<int> sources, int interrupt);
+
+  using Take = std::function<void(int source, const std::string& line)>;
+  // Passes on one line from each source as they come; `take` may throw to give up on the rest.
+  // InternalError naming the rank if a source has ended or is silent for so long; or Interrupted.
+  void one_from_each(double patience_seconds, const Take& take);
+  bool interrupted() const;
+
+ private:
+  void read_some(int source);
+
+  const std::vector<int> sources_;
+  const int interrupt_;
+  std::vector<std::string> heard_;
+};
+
+// Blocks until all is written. Throws InternalError if nobody reads any more.
+void write_line(int descriptor, const std::string& line);
+// Removes the first line from `text` and moves it into `line`; false if there is no whole line yet.
+bool take_line(std::string& text, std::string& line);
 
 // A fresh folder that only this user can enter. Removed with all it holds by the destructor or
 // earlier.

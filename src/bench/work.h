@@ -1,6 +1,8 @@
-// What the bench asks of a rank and what the rank answers, each one line of JSON on a pipe.
+// What the bench asks of a rank and what the rank answers, each one line of JSON on a pipe; and the
+// sizes that a benchmark goes through.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,5 +43,12 @@ Work work_from(const std::string& line);  // InternalError if it isn't one
 std::string to_line(const Result&);
 std::string failure_line(const std::string& reason);
 Result result_from(const std::string& line);  // InternalError with the reason if it failed
+
+// The sizes a benchmark goes through. Pure.
+
+// first, first*factor, … and last, all rounded down to whole elements, without repeats.
+// UsageError if there is no such list.
+std::vector<std::size_t> sizes_between(std::size_t first, std::size_t last, int factor,
+                                       std::size_t element_bytes);
 
 }  // namespace lockstep::bench

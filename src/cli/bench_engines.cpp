@@ -1,17 +1,225 @@
 #include "cli/bench_engines.h"
 
-#include <filesystem>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "bench/engine.h"
 #include "bench/forked_engine.h"
 #include "bench/pattern.h"
-#include "cli/joined_engine.h"
-#include "cli/launched.h"
-#include "cli/our_participant.h"
-#include "cli/spawned.h"
+#include "bench/piped_engine.h"
+#include "cli/interrupt.h"
+#include "cli/bench_participant.h"
+#include "cluster/child.h"
+#include "cluster/job.h"
+#include "cluster/launch.h"
 #include "transport/fabric.h"
 
 namespace lockstep {
 namespace {
+
+// Our engine when another launcher (mpirun, srun, torchrun, two shells) started the ranks: this
+// process is one of them, and all run the same bench with the same flags.
+class JoinedEngine : public bench::Engine {
+ public:
+  // Joins the job; see cluster/job.h.
+  explicit JoinedEngine(const Start& start) : job_(start) {}
+  ~JoinedEngine() override;
+
+  const std::string& name() const override { return name_; }
+  // Collective. On rank 0 the results of all ranks joined, on the others their own.
+  bench::Result measure(const bench::Work&) override;
+
+ private:
+  const std::string name_ = "lockstep";
+  bool failed_ = false;
+  Job job_;
+};
+
+constexpr Tag kResult{Purpose::control, 2};
+
+void send_text(Transport& peers, int to, const std::string& text) {
+  std::uint64_t size = text.size();
+  peers.wait(peers.send(to, kResult, bytes_of(size)));
+  peers.wait(peers.send(to, kResult, {text.data(), text.size()}));
+}
+
+std::string receive_text(Transport& peers, int from) {
+  std::uint64_t size = 0;
+  peers.wait(peers.recv(from, kResult, bytes_of(size)));
+  std::string text(size, '\0');
+  peers.wait(peers.recv(from, kResult, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
+  return text;
+}
+
+JoinedEngine::~JoinedEngine() {
+  if (!failed_) job_.leave();
+}
+
+bench::Result JoinedEngine::measure(const bench::Work& work) try {
+  Transport& peers = job_.rank().peers;
+  bench::OurParticipant me(job_.rank(), bench::OurParticipant::World::real);
+  const bench::Result mine = bench::measure(work, me);
+  if (peers.rank() != 0) {
+    send_text(peers, 0, to_line(mine));
+    return mine;
+  }
+  std::vector<bench::Result> all{mine};
+  for (int r = 1; r < peers.size(); ++r) all.push_back(bench::result_from(receive_text(peers, r)));
+  return bench::join(all);
+} catch (const std::exception& error) {
+  failed_ = true;
+  job_.fail(error);
+  throw;
+}
+
+// Processes started by our launcher, on this machine or in network namespaces, as the crew of an
+// engine.
+class LaunchedCrew : public bench::Crew {
+ public:
+  // Throws what Launch throws. The launcher may be the one that sees Ctrl-C: then it passes it on
+  // to the Interrupt of this process.
+  explicit LaunchedCrew(const LaunchOptions&);
+  // They should be leaving by now; those that are not are stopped.
+  ~LaunchedCrew() override;
+
+  bench::Verdict verdict() override;
+
+ private:
+  // The launcher wants a thread that outlives its workers. This one ends with the verdict.
+  std::optional<Launch> launch_;
+  std::atomic<bool> stopping_ = false;
+  std::shared_future<bench::Verdict> verdict_;
+};
+
+constexpr std::chrono::milliseconds kLeave{500};     // to see that the bench has gone
+constexpr std::chrono::milliseconds kVerdict{5000};  // to notice a death and end the others
+
+LaunchedCrew::LaunchedCrew(const LaunchOptions& options) {
+  std::promise<void> promise;
+  std::future<void> started = promise.get_future();
+  verdict_ =
+      std::async(std::launch::async, [this, options, promise = std::move(promise)]() mutable {
+        try {
+          launch_.emplace(options);
+        } catch (...) {
+          promise.set_exception(std::current_exception());
+          return bench::Verdict();
+        }
+        promise.set_value();
+        const int status = launch_->wait();
+        if (launch_->told_to_stop() != 0 && !stopping_) Interrupt::request(launch_->told_to_stop());
+        return bench::Verdict{launch_->verdict(), status};
+      });
+  started.get();
+}
+
+LaunchedCrew::~LaunchedCrew() {
+  const bool left = verdict_.wait_for(kLeave) == std::future_status::ready;
+  stopping_ = true;
+  if (!left) launch_->stop();
+  verdict_.wait();
+}
+
+bench::Verdict LaunchedCrew::verdict() {
+  const bool known = verdict_.wait_for(kVerdict) == std::future_status::ready;
+  return known ? verdict_.get() : bench::Verdict();
+}
+
+// A program that starts the workers itself, such as mpirun, as the crew of an engine.
+class SpawnedCrew : public bench::Crew {
+ public:
+  // Found on PATH; in a process group of its own, its input empty and its output to our stderr.
+  // InternalError if it can't be started.
+  explicit SpawnedCrew(std::vector<std::string> words);
+  // It should be leaving by now; if not it is terminated, and killed if that does not help.
+  ~SpawnedCrew() override;
+
+  bench::Verdict verdict() override;
+
+ private:
+  bool ended_within(double seconds);
+
+  const std::string program_;
+  pid_t pid_ = -1;
+  int handle_ = -1;  // readable when it has ended
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+constexpr double kLeaveSeconds = 0.5;    // to see that the bench has gone
+constexpr double kTerminateSeconds = 3;  // to act on SIGTERM
+constexpr double kVerdictSeconds = 5;    // to notice a death and end the others
+
+// Signals as a new process expects them, a group of its own, no input, output to stderr.
+struct Attributes {
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_t files;
+  Attributes() {
+    posix_spawnattr_init(&attributes);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    const int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP;
+    posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  }
+  ~Attributes() {
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+  }
+};
+
+SpawnedCrew::SpawnedCrew(std::vector<std::string> words) : program_(words.at(0)) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const Attributes how;
+  const int error =
+      posix_spawnp(&pid_, program_.c_str(), &how.files, &how.attributes, pointers.data(), environ);
+  if (error != 0)
+    throw InternalError(fmt::format("can't start {}: {}", program_, std::strerror(error)));
+  handle_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+}
+
+SpawnedCrew::~SpawnedCrew() {
+  if (!ended_within(kLeaveSeconds)) {
+    kill(-pid_, SIGTERM);
+    if (!ended_within(kTerminateSeconds)) kill(-pid_, SIGKILL);
+  }
+  ended_within(kTerminateSeconds);
+  close(handle_);
+}
+
+bool SpawnedCrew::ended_within(double seconds) {
+  pollfd handle{handle_, POLLIN, 0};
+  if (!ended_ && poll(&handle, 1, static_cast<int>(seconds * 1000)) == 1)
+    ended_ = waitpid(pid_, &status_, 0) == pid_;
+  return ended_;
+}
+
+bench::Verdict SpawnedCrew::verdict() {
+  if (!ended_within(kVerdictSeconds) || status_ == 0) return {};
+  return {fmt::format("{} {}", program_, ending_text(status_)), shell_status(status_)};
+}
 
 using bench::Engine;
 using bench::PipedEngine;
@@ -80,7 +288,7 @@ std::unique_ptr<Engine> our_engine(const BenchPlan& plan, int interrupt,
   return std::make_unique<PipedEngine>(
       "lockstep", plan.ranks, temporary, interrupt, [&](const std::string& pipes) {
         const std::vector<std::string> command{"", "bench-worker", "--pipes", pipes};
-        return std::make_unique<Launched>(launch_options(plan, command));
+        return std::make_unique<LaunchedCrew>(launch_options(plan, command));
       });
 }
 
@@ -89,7 +297,7 @@ std::unique_ptr<Engine> openmpi_engine(const BenchPlan& plan, int interrupt,
   const std::string program = peer_program("openmpi");
   return std::make_unique<PipedEngine>(
       "openmpi", plan.ranks, temporary, interrupt, [&](const std::string& pipes) {
-        return std::make_unique<Spawned>(
+        return std::make_unique<SpawnedCrew>(
             std::vector<std::string>{"mpirun", "--allow-run-as-root", "--oversubscribe", "-n",
                                      std::to_string(plan.ranks), program, pipes});
       });
@@ -99,10 +307,10 @@ std::unique_ptr<Engine> gloo_engine(const BenchPlan& plan, int interrupt,
                                     const std::string& temporary) {
   const std::string program = peer_program("gloo"),
                     interface = plan.netns ? NetnsHosts::kIface : "lo";
-  return std::make_unique<PipedEngine>(
-      "gloo", plan.ranks, temporary, interrupt, [&](const std::string& pipes) {
-        return std::make_unique<Launched>(launch_options(plan, {program, pipes, pipes, interface}));
-      });
+  return std::make_unique<
+      PipedEngine>("gloo", plan.ranks, temporary, interrupt, [&](const std::string& pipes) {
+    return std::make_unique<LaunchedCrew>(launch_options(plan, {program, pipes, pipes, interface}));
+  });
 }
 
 }  // namespace

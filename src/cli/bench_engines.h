@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/contest.h"
-#include "cli/bench_plan.h"
+#include "cli/bench_flags.h"
 
 namespace lockstep {
 

@@ -1,5 +1,6 @@
-#include "cli/completion_command.h"
-
+// lockstep completion bash: prints a script that lets a shell complete commands, flags and the
+// names that flags take. All of it comes from the application's own description and from the lists
+// of `lockstep list`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "cli/list_command.h"
+#include "cli/commands.h"
 #include "core/error.h"
 #include "core/names.h"
 #include "data/published.h"
@@ -26,7 +27,7 @@ struct Flag {
   bool takes_value = false;
   Words values;  // known ones; none: whatever the user knows, perhaps a file
 };
-struct Command {
+struct CommandText {
   std::string path;  // "", "train", "data fetch"
   std::string text;
   Words commands;  // below it
@@ -63,8 +64,8 @@ Flag flag_from(const CLI::Option& option) {
 }
 
 // This command and all below it that --help shows.
-void describe(const CLI::App& application, const std::string& path, std::vector<Command>& all) {
-  Command command{path, application.get_description(), {}, values_of(path), {}};
+void describe(const CLI::App& application, const std::string& path, std::vector<CommandText>& all) {
+  CommandText command{path, application.get_description(), {}, values_of(path), {}};
   const auto shown = [](const auto* part) { return !part->get_group().empty(); };
   for (const CLI::Option* option : application.get_options(shown))
     if (!option->get_positional()) command.flags.push_back(flag_from(*option));
@@ -75,8 +76,8 @@ void describe(const CLI::App& application, const std::string& path, std::vector<
     describe(*sub, path.empty() ? sub->get_name() : path + " " + sub->get_name(), all);
 }
 
-const Command& command_at(const std::vector<Command>& all, const std::string& path) {
-  return *std::ranges::find(all, path, &Command::path);
+const CommandText& command_at(const std::vector<CommandText>& all, const std::string& path) {
+  return *std::ranges::find(all, path, &CommandText::path);
 }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
@@ -92,57 +93,67 @@ std::string fish_quoted(const std::string& text) {
 }
 
 // "' train' ' study' 'data fetch'": the command so far, a space, and the word that leads below it.
-Words steps_down(const std::vector<Command>& all) {
+Words steps_down(const std::vector<CommandText>& all) {
   Words steps;
-  for (const Command& command : all)
+  for (const CommandText& command : all)
     for (const std::string& sub : command.commands)
       steps.push_back(quoted(command.path + " " + sub));
   return steps;
 }
 
 // "'train -n'|'train --workers'": the command, a space, and the flag.
-std::string pattern_of(const Command& command, const Flag& flag) {
+std::string pattern_of(const CommandText& command, const Flag& flag) {
   Words patterns;
   for (const std::string& name : flag.names) patterns.push_back(quoted(command.path + " " + name));
   return fmt::format("{}", fmt::join(patterns, "|"));
 }
 
 // The branches of a `case`, for bash and zsh alike.
-std::string branches(const std::vector<Command>& all,
-                     const std::function<Words(const Command&)>& words,
+std::string branches(const std::vector<CommandText>& all,
+                     const std::function<Words(const CommandText&)>& words,
                      const std::string& assignment) {
   std::string text;
-  for (const Command& command : all)
+  for (const CommandText& command : all)
     if (const Words found = words(command); !found.empty())
       text += fmt::format("      {}) {} ;;\n", quoted(command.path),
                           fmt::format(fmt::runtime(assignment), fmt::join(found, " ")));
   return text;
 }
 
-Words flag_names(const Command& command) {
+Words flag_names(const CommandText& command) {
   Words names;
   for (const Flag& flag : command.flags)
     names.insert(names.end(), flag.names.begin(), flag.names.end());
   return names;
 }
 
-Words commands_and_values(const Command& command) {
+Words commands_and_values(const CommandText& command) {
   Words words = command.commands;
   words.insert(words.end(), command.values.begin(), command.values.end());
   return words;
 }
 
-std::string bash_script(const std::vector<Command>& all) {
+// The cases that bash and zsh share: the steps down to a command; and what may follow a flag, where
+// `known` takes the values that are known.
+std::string with_cases(const std::string& script, const std::vector<CommandText>& all,
+                       const std::string& known) {
   std::string values, unknown;
-  for (const Command& command : all)
+  for (const CommandText& command : all)
     for (const Flag& flag : command.flags) {
       if (!flag.takes_value) continue;
+      const std::string pattern = pattern_of(command, flag);
       if (flag.values.empty())
-        unknown += (unknown.empty() ? "" : "|") + pattern_of(command, flag);
+        unknown += (unknown.empty() ? "" : "|") + pattern;
       else
-        values += fmt::format("    {}) words='{}' ;;\n", pattern_of(command, flag),
-                              fmt::join(flag.values, " "));
+        values += fmt::format("    {}) {} ;;\n", pattern,
+                              fmt::format(fmt::runtime(known), fmt::join(flag.values, " ")));
     }
+  const std::string steps = fmt::format("{}", fmt::join(steps_down(all), "|"));
+  return replaced(replaced(replaced(script, "@steps@", steps), "@values@", values), "@unknown@",
+                  unknown);
+}
+
+std::string bash_script(const std::vector<CommandText>& all) {
   std::string script =
       R"(# Completes what lockstep is told, in bash: source <(lockstep completion bash)
 _lockstep() {
@@ -169,9 +180,7 @@ _lockstep() {
 }
 complete -o default -F _lockstep lockstep
 )";
-  script = replaced(script, "@steps@", fmt::format("{}", fmt::join(steps_down(all), "|")));
-  script = replaced(script, "@values@", values);
-  script = replaced(script, "@unknown@", unknown);
+  script = with_cases(script, all, "words='{}'");
   script = replaced(script, "@flags@", branches(all, flag_names, "words='{}'"));
   return replaced(script, "@words@", branches(all, commands_and_values, "words='{}'"));
 }
@@ -181,24 +190,14 @@ std::string zsh_choice(const std::string& word, const std::string& text) {
   return quoted(text.empty() ? word : word + ":" + text);
 }
 
-std::string zsh_script(const std::vector<Command>& all) {
-  std::string values, unknown;
-  for (const Command& command : all)
-    for (const Flag& flag : command.flags) {
-      if (!flag.takes_value) continue;
-      if (flag.values.empty())
-        unknown += (unknown.empty() ? "" : "|") + pattern_of(command, flag);
-      else
-        values += fmt::format("    {}) choices=({}); _describe value choices; return ;;\n",
-                              pattern_of(command, flag), fmt::join(flag.values, " "));
-    }
-  const auto flags = [](const Command& command) {
+std::string zsh_script(const std::vector<CommandText>& all) {
+  const auto flags = [](const CommandText& command) {
     Words words;
     for (const Flag& flag : command.flags)
       for (const std::string& name : flag.names) words.push_back(zsh_choice(name, flag.text));
     return words;
   };
-  const auto words = [&](const Command& command) {
+  const auto words = [&](const CommandText& command) {
     Words words = command.values;
     for (const std::string& sub : command.commands) {
       const std::string path = command.path.empty() ? sub : command.path + " " + sub;
@@ -234,14 +233,12 @@ _lockstep() {
 }
 if [[ $funcstack[1] == _lockstep ]]; then _lockstep "$@"; else compdef _lockstep lockstep; fi
 )";
-  script = replaced(script, "@steps@", fmt::format("{}", fmt::join(steps_down(all), "|")));
-  script = replaced(script, "@values@", values);
-  script = replaced(script, "@unknown@", unknown);
+  script = with_cases(script, all, "choices=({}); _describe value choices; return");
   script = replaced(script, "@flags@", branches(all, flags, "choices=({})"));
   return replaced(script, "@words@", branches(all, words, "choices=({})"));
 }
 
-std::string fish_script(const std::vector<Command>& all) {
+std::string fish_script(const std::vector<CommandText>& all) {
   std::string script =
       R"(# Completes what lockstep is told, in fish: lockstep completion fish | source
 function __lockstep_at
@@ -257,7 +254,7 @@ function __lockstep_at
 end
 )";
   script = replaced(script, "@steps@", fmt::format("{}", fmt::join(steps_down(all), " ")));
-  for (const Command& command : all) {
+  for (const CommandText& command : all) {
     const std::string line =
         fmt::format("complete -c lockstep -n {}",
                     fish_quoted(fmt::format("__lockstep_at \"{}\"", command.path)));
@@ -282,12 +279,20 @@ end
   return script;
 }
 
-}  // namespace
+class CompletionCommand : public Command {
+ public:
+  explicit CompletionCommand(CLI::App& application);
+  int run() const override;
+
+ private:
+  const CLI::App& application_;
+  std::string shell_;
+};
 
 CompletionCommand::CompletionCommand(CLI::App& application)
-    : application_(application),
-      command_(application.add_subcommand(
-          "completion", "A script with which a shell completes commands, flags and names")) {
+    : Command(application.add_subcommand(
+          "completion", "A script with which a shell completes commands, flags and names")),
+      application_(application) {
   command_->add_option("SHELL", shell_, "bash, zsh or fish");
   command_->footer(
       "\nExamples:\n  source <(lockstep completion bash)      in ~/.bashrc\n"
@@ -297,14 +302,19 @@ CompletionCommand::CompletionCommand(CLI::App& application)
 
 int CompletionCommand::run() const {
   if (shell_.empty()) throw UsageError("which shell? bash, zsh or fish");
-  if (std::ranges::find(kShells, shell_) == std::end(kShells))
-    throw_unknown("shell", shell_, kShells);
-  std::vector<Command> all;
+  index_named("shell", shell_, kShells);
+  std::vector<CommandText> all;
   describe(application_, "", all);
   fmt::print("{}", shell_ == "bash"  ? bash_script(all)
                    : shell_ == "zsh" ? zsh_script(all)
                                      : fish_script(all));
   return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> add_completion(CLI::App& application) {
+  return std::make_unique<CompletionCommand>(application);
 }
 
 }  // namespace lockstep

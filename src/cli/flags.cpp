@@ -1,9 +1,10 @@
 #include "cli/flags.h"
 
 #include <cctype>
-#include <charconv>
+#include <cstdlib>
+#include <map>
 
-#include "core/error.h"
+#include "cluster/address.h"
 
 namespace lockstep {
 
@@ -20,26 +21,33 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
   return arguments;
 }
 
-int count_from(const std::string& flag, const std::string& text, int least, int most) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < least || value > most)
-    throw UsageError(
-        fmt::format("{} must be a whole number from {} to {}, not '{}'", flag, least, most, text));
-  return value;
-}
-
 std::string no_flag(const std::string& path) { return path.starts_with('-') ? "./" + path : path; }
 
-std::vector<std::string> list_from(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, comma - at));
-    at = comma + 1;
+Environment environment_with(const HostFlags& flags) {
+  std::map<std::string, std::string> given;
+  if (!flags.listen.empty()) given["LOCKSTEP_LISTEN"] = flags.listen;
+  if (!flags.key_file.empty()) given["LOCKSTEP_KEY_FILE"] = flags.key_file;
+  if (!flags.iface.empty()) given["LOCKSTEP_IFACE"] = flags.iface;
+  if (!flags.join.empty()) {
+    const Address address = parse_address(flags.join, "--join");
+    given["MASTER_ADDR"] = address.host;
+    given["MASTER_PORT"] = std::to_string(address.port);
   }
-  return parts;
+  return [given](const std::string& name) -> std::optional<std::string> {
+    if (const auto flag = given.find(name); flag != given.end()) return flag->second;
+    const char* value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+std::string cache_folder() {
+  const auto set = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const std::string cache = set("XDG_CACHE_HOME"); !cache.empty()) return cache + "/lockstep";
+  const std::string home = set("HOME");
+  return (home.empty() ? "/tmp" : home) + "/.cache/lockstep";
 }
 
 }  // namespace lockstep

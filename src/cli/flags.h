@@ -1,8 +1,11 @@
-// Command lines as people type them, made fit for CLI11, and numbers from flags.
+// What a command line and the environment say, before a command reads it. The environment is read
+// here and nowhere else.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "cluster/start.h"
 
 namespace lockstep {
 
@@ -10,11 +13,18 @@ namespace lockstep {
 // to its flag, so that it is judged as a value and not taken for another flag.
 std::vector<std::string> arguments_of(int argc, const char* const* argv);
 
-// UsageError: "-n must be a whole number from 1 to 4096, not '0'".
-int count_from(const std::string& flag, const std::string& text, int least, int most);
 // The same path, which no command line takes for a flag: ./-x for -x.
 std::string no_flag(const std::string& path);
-// "a,b" cut at its commas.
-std::vector<std::string> list_from(const std::string& text);
+
+// Flags that stand for variables of the environment, as typed; empty: not given.
+struct HostFlags {
+  std::string listen, join, key_file, iface;
+};
+
+// A flag wins over its variable (see cluster/start.h). UsageError: --join is not ADDR:PORT.
+Environment environment_with(const HostFlags&);
+
+// Where data sets are kept: $XDG_CACHE_HOME/lockstep, or ~/.cache/lockstep.
+std::string cache_folder();
 
 }  // namespace lockstep

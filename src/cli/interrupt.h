@@ -15,7 +15,7 @@ class Interrupt {
   int descriptor() const { return descriptor_; }
   bool requested() const;
 
-  // As if this signal had come, from whoever took it in our place.
+  // As if this signal had come: for a part of the program that took it in our place.
   static void request(int signal);
   // The signal that came last in this process; 0: none.
   static int last_signal();

@@ -1,8 +1,8 @@
-#include "cli/list_command.h"
-
+// lockstep list strategies
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.h"
 #include "collectives/all_reduce.h"
 #include "core/error.h"
 #include "core/names.h"
@@ -98,8 +98,20 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
+namespace {
+
+class ListCommand : public Command {
+ public:
+  explicit ListCommand(CLI::App& application);
+  int run() const override;
+
+ private:
+  std::string what_;
+  bool json_ = false;
+};
+
 ListCommand::ListCommand(CLI::App& application)
-    : command_(application.add_subcommand("list", "Names that flags take, with parameters")) {
+    : Command(application.add_subcommand("list", "Names that flags take, with parameters")) {
   command_
       ->add_option("what", what_,
                    "strategies, collectives, models, datasets, splits, optimizers, schedules or "
@@ -110,7 +122,7 @@ ListCommand::ListCommand(CLI::App& application)
 }
 
 int ListCommand::run() const {
-  if (std::ranges::find(lists(), what_) == lists().end()) throw_unknown("list", what_, lists());
+  index_named("list", what_, lists());
   std::vector<Json> all = entries_of(what_);
   if (what_ == "models") all.push_back(entry("FILE.pt", "any TorchScript file"));
   for (const Json& json : all) {
@@ -120,6 +132,12 @@ int ListCommand::run() const {
       print(json);
   }
   return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> add_list(CLI::App& application) {
+  return std::make_unique<ListCommand>(application);
 }
 
 }  // namespace lockstep

@@ -5,24 +5,17 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <system_error>
 
-#include "bench/lines.h"
 #include "bench/piped_engine.h"
-#include "cli/bench_command.h"
-#include "cli/completion_command.h"
-#include "cli/data_command.h"
+#include "bench/pipes.h"
+#include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/list_command.h"
-#include "cli/report_command.h"
-#include "cli/study_command.h"
-#include "cli/train_command.h"
 #include "cli/version.h"
-#include "cli/worker_command.h"
 #include "cluster/output.h"
 #include "replica/torch_error.h"
 
@@ -49,15 +42,10 @@ int run(std::vector<std::string> arguments) {
   application.footer(
       "\nExamples:\n  lockstep train\n  lockstep bench allreduce -n 2 -b 4K -e 100M\n  lockstep "
       "list strategies\n  lockstep study studies/averaging.toml --quick");
-  const BenchCommand bench(application);
-  const ListCommand list(application);
-  const DataCommand data(application);
-  const TrainCommand train(application);
-  const StudyCommand study(application);
-  const ReportCommand report(application);
-  const WorkerCommand bench_worker(application);
-  const TrainWorkerCommand train_worker(application);
-  const CompletionCommand completion(application);
+  const std::unique_ptr<Command> commands[] = {
+      add_bench(application),        add_list(application),         add_data(application),
+      add_train(application),        add_study(application),        add_report(application),
+      add_bench_worker(application), add_train_worker(application), add_completion(application)};
   bool version = false, json = false;
   CLI::Option* asks =
       application.add_flag("--version", version, "Print version, commit and libraries, and exit");
@@ -73,15 +61,9 @@ int run(std::vector<std::string> arguments) {
     throw UsageError(e.what());
   }
   if (version) return print_version(json), 0;
-  if (application.get_subcommands().empty()) throw UsageError(kWhatToDo);
-  if (completion.chosen()) return completion.run();
-  if (train.chosen()) return train.run();
-  if (study.chosen()) return study.run();
-  if (report.chosen()) return report.run();
-  if (data.chosen()) return data.run();
-  if (train_worker.chosen()) return train_worker.run();
-  if (bench_worker.chosen()) return bench_worker.run();
-  return bench.chosen() ? bench.run() : list.run();
+  for (const auto& command : commands)
+    if (command->chosen()) return command->run();
+  throw UsageError(kWhatToDo);
 }
 
 // What was printed must have been written, or the command has failed: a full disk keeps nothing. A

@@ -1,18 +1,33 @@
-#include "cli/report_command.h"
-
+// lockstep report DIR|FILE.csv
 #include <fmt/format.h>
 
 #include <filesystem>
 
+#include "cli/commands.h"
 #include "cli/study_products.h"
 #include "core/error.h"
+#include "study/csv_chart.h"
 #include "train/files.h"
 #include "train/json_text.h"
 
 namespace lockstep {
+namespace {
+
+class ReportCommand : public Command {
+ public:
+  explicit ReportCommand(CLI::App& application);
+  int run() const override;
+
+ private:
+  void draw(const std::string& csv) const;
+
+  std::string folder_, svg_, csv_;
+  study::ChartRequest chart_;
+  bool json_ = false;
+};
 
 ReportCommand::ReportCommand(CLI::App& application)
-    : command_(application.add_subcommand(
+    : Command(application.add_subcommand(
           "report", "Render report.html again from a folder, or draw a figure of its CSV")) {
   command_->add_option("DIR", folder_, "A study's folder, or a run's; or a study's results.csv");
   command_->add_flag("--json", json_, "The outcome as JSON on stdout");
@@ -66,6 +81,12 @@ int ReportCommand::run() const {
   for (const char* made : {"report", "csv", "svg"})
     if (outcome.contains(made)) fmt::print("{}: {}\n", made, outcome[made].get<std::string>());
   return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> add_report(CLI::App& application) {
+  return std::make_unique<ReportCommand>(application);
 }
 
 }  // namespace lockstep

@@ -1,27 +1,209 @@
-#include "cli/study_command.h"
-
+// lockstep study
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <climits>
 #include <filesystem>
+#include <utility>
 
-#include "bench/lines.h"
-#include "cli/delivery.h"
+#include "bench/pipes.h"
+#include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/study_child.h"
 #include "cli/study_products.h"
 #include "cli/study_subject.h"
-#include "cli/study_view.h"
+#include "cli/train_view.h"
+#include "cluster/blocked_signals.h"
+#include "cluster/child.h"
+#include "cluster/output.h"
+#include "core/units.h"
 #include "study/plan.h"
 #include "study/results.h"
+#include "study/runner.h"
+#include "study/study.h"
 #include "train/json_text.h"
+#include "train/watcher.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
 namespace {
 
 using namespace study;
+
+constexpr std::size_t kMostErrors = 1 << 18;
+constexpr double kGraceSeconds = 10;  // to write what there is to write after SIGINT
+constexpr double kPauseSeconds = 2;   // to stop its workers after Ctrl-Z
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::string> argv_of(const Order& order) {
+  std::vector<std::string> argv{""};
+  argv.insert(argv.end(), order.words.begin(), order.words.end());
+  argv.push_back("--json");
+  if (order.words.at(0) != "train") return argv;
+  for (const std::string& word : {std::string("--tell"), std::string("--out"), order.folder})
+    argv.push_back(word);
+  return argv;
+}
+
+// Programs say last why they failed.
+std::string last_line_of(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return "";
+  const std::size_t before = text.rfind('\n', end);
+  const std::string line =
+      text.substr(before == std::string::npos ? 0 : before + 1, end - (before + 1) + 1);
+  constexpr std::string_view kOurs = "lockstep: ";
+  return line.starts_with(kOurs) ? line.substr(kOurs.size()) : line;
+}
+
+// One run of a study as a child process of this same program, so that whatever happens to it
+// happens to it alone.
+class RunningChild {
+ public:
+  RunningChild(const Order& order, Watcher& watcher)
+      : child_(argv_of(order), environment_with(Variables{}), -1),
+        errors_([this, &watcher](std::string_view line) {
+          if (!hear(line, watcher) && ending_.err.size() < kMostErrors)
+            ending_.err.append(line).append("\n");
+        }),
+        end_(order.seconds > 0 ? now() + order.seconds : 0) {}
+
+  Ending run(int interrupt) {
+    int out = child_.out_fd(), err = child_.err_fd();
+    while (!child_.reap()) {
+      pollfd events[] = {{child_.pid_fd(), POLLIN, 0},
+                         {err, POLLIN, 0},
+                         {out, POLLIN, 0},
+                         {stopping() ? -1 : interrupt, POLLIN, 0},
+                         {pauses_.fd(), POLLIN, 0}};
+      poll(events, std::size(events), timeout_ms());
+      if (pauses_.take() != 0) pause();
+      if (events[3].revents != 0) stop(Ending::Kind::interrupted);
+      if (!stopping() && end_ > 0 && now() >= end_) stop(Ending::Kind::out_of_time);
+      if (stopping() && now() >= end_) child_.send(SIGKILL);
+      if (events[1].revents != 0 && !errors_.read_from(err)) err = -1;
+      if (events[2].revents != 0) take(out);
+    }
+    if (err >= 0) errors_.read_from(err);
+    if (out >= 0) take(out);
+    errors_.finish();
+    ending_.status = shell_status(child_.wait_status());
+    if (ending_.status != 0) ending_.reason = why();
+    return std::move(ending_);
+  }
+
+ private:
+  bool stopping() const { return ending_.kind != Ending::Kind::finished; }
+
+  int timeout_ms() const {
+    if (end_ <= 0) return -1;
+    return static_cast<int>(std::clamp(end_ - now(), 0.0, 1e5) * 1000) + 1;
+  }
+
+  void stop(Ending::Kind why) {
+    ending_.kind = why;
+    end_ = now() + kGraceSeconds;
+    child_.send(SIGINT);
+  }
+
+  void pause() {
+    child_.pause(kPauseSeconds);
+    const double paused_at = now();
+    raise(SIGSTOP);  // until somebody lets us go on
+    if (end_ > 0) end_ += now() - paused_at;
+    child_.send(SIGCONT);
+  }
+
+  void take(int& out) {
+    char buffer[65536];
+    ssize_t got = 0;
+    while ((got = read(out, buffer, sizeof buffer)) > 0)
+      ending_.out.append(buffer, static_cast<std::size_t>(got));
+    if (got == 0) out = -1;
+  }
+
+  std::string why() const {
+    const std::string said = last_line_of(ending_.err);
+    return said.empty() ? ending_text(child_.wait_status()) : said;
+  }
+
+  Ending ending_;
+  BlockedSignals pauses_{{SIGTSTP}};
+  Child child_;
+  LinePrinter errors_;
+  double end_;  // when its time is over, or its grace; 0: never
+};
+
+// Runs it to its end, or stops it (SIGINT, and after a grace SIGKILL) when its time is over or
+// `interrupt` becomes readable. Ctrl-Z makes it stand still with us. `watcher` hears of its steps.
+Ending run_child(const Order& order, int interrupt, Watcher& watcher) {
+  return RunningChild(order, watcher).run(interrupt);
+}
+
+// What people see of a study while it runs: on a terminal one line that moves, else a line a run.
+class StudyView : public study::RunWatcher, public Watcher {
+ public:
+  // `out` outlives this.
+  explicit StudyView(Output& out);
+  ~StudyView() override { out_.say(cleared()); }
+
+  void starts(const study::Run&, std::size_t k, std::size_t n, double left_s) override;
+  void ended(const study::Run&, std::size_t k, std::size_t n) override;
+
+  // Of the run that goes on.
+  void notice(const std::string&) override {}
+  void step(const Progress&) override;
+  void score(const Score&, int) override {}
+
+ private:
+  void show(const std::string& doing);
+  // What takes the progress line away, if one is shown.
+  std::string cleared();
+
+  Output& out_;
+  const bool terminal_;
+  std::string head_;  // of the line
+  double started_ = 0, left_s_ = 0;
+  bool line_shown_ = false;
+};
+
+StudyView::StudyView(Output& out) : out_(out), terminal_(isatty(out.descriptor()) != 0) {}
+
+std::string StudyView::cleared() { return std::exchange(line_shown_, false) ? "\r\033[K" : ""; }
+
+void StudyView::show(const std::string& doing) {
+  if (!terminal_) return;
+  const double left = std::max(0.0, left_s_ - (wall_now() - started_));
+  const std::string time = left_s_ > 0 ? fmt::format("  {} left", time_in_words(left)) : "";
+  out_.mention(fmt::format("\r\033[K{}{}{}", head_, doing, time));
+  line_shown_ = true;
+}
+
+void StudyView::starts(const study::Run& run, std::size_t k, std::size_t n, double left_s) {
+  head_ = fmt::format("run {} of {}: {}, seed {}", k, n, run.variant, run.seed);
+  left_s_ = left_s;
+  started_ = wall_now();
+  show("");
+}
+
+void StudyView::ended(const study::Run& run, std::size_t k, std::size_t n) {
+  const std::string reason = run.reason.empty() ? "" : ": " + run.reason;
+  out_.say(fmt::format("{}run {} of {}: {}, seed {}: {} after {}{}\n", cleared(), k, n, run.variant,
+                       run.seed, run.status, time_in_words(run.seconds), reason));
+}
+
+void StudyView::step(const Progress& p) {
+  const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
+  const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
+  show(fmt::format("  epoch {}  step {}{}  {:.0f} samples/s", p.epoch + 1, p.step, of, rate));
+}
 
 constexpr double kSaySeconds = 1;  // for a reader of our last words, once we were told to stop
 
@@ -58,10 +240,21 @@ void print_plan(const Study& study, bool json) {
   fmt::print("\n");
 }
 
-}  // namespace
+class StudyCommand : public Command {
+ public:
+  explicit StudyCommand(CLI::App& application);
+  int run() const override;
+
+ private:
+  std::string folder() const;
+  void summary(const study::Study&, const std::string& report, Output& out) const;
+
+  std::string file_, out_;
+  bool quick_ = false, json_ = false, dry_run_ = false;
+};
 
 StudyCommand::StudyCommand(CLI::App& application)
-    : command_(application.add_subcommand(
+    : Command(application.add_subcommand(
           "study", "Run a grid of trainings or benchmarks and write the report")) {
   command_->add_option("STUDY", file_, "The study's TOML file; see docs/studies/README.md");
   command_->add_flag("--quick", quick_, "The small size: the file's [quick] settings");
@@ -131,6 +324,12 @@ void StudyCommand::summary(const Study& study, const std::string& report, Output
     if (rest > 0) text += fmt::format(", {} not run: call again to go on", rest);
     out.say(fmt::format("{}\nresults: {}/results.csv\nreport: {}\n", text, folder(), report));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Command> add_study(CLI::App& application) {
+  return std::make_unique<StudyCommand>(application);
 }
 
 }  // namespace lockstep

@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
-#include "cli/bench_command.h"
-#include "cli/environment.h"
+#include "cli/bench_flags.h"
 #include "cli/fetch.h"
-#include "cli/program_source.h"
-#include "cli/train_command.h"
+#include "cli/flags.h"
+#include "cli/train_flags.h"
+#include "cli/version.h"
 #include "core/error.h"
 #include "core/names.h"
 #include "core/slices.h"
@@ -55,12 +55,7 @@ void check_model(const std::string& spec) {
     if (!std::filesystem::exists(spec)) throw UsageError("there is no file " + spec);
     return;
   }
-  std::vector<std::string_view> names;
-  for (const ModelRow& row : models()) {
-    names.push_back(row.name);
-    if (row.name == Options::name_in(spec)) return (void)Options::with_defaults(spec, row.defaults);
-  }
-  throw_unknown("model", Options::name_in(spec), names);
+  Options::with_defaults(spec, row_named("model", Options::name_in(spec), models()).defaults);
 }
 
 class TrainSubject : public study::Subject {
@@ -71,13 +66,14 @@ class TrainSubject : public study::Subject {
 
   std::vector<std::string> flags() const override {
     CLI::App application;
-    const TrainCommand train(application);
-    return flags_of(*application.get_subcommand("train"));
+    CLI::App* command = application.add_subcommand("train");
+    const TrainFlags flags(*command);
+    return flags_of(*command);
   }
 
   nlohmann::json settings(const Flags& flags) const override {
     CLI::App application;
-    const TrainCommand train(application);
+    const TrainFlags train(*application.add_subcommand("train"));
     parse(application, command(), flags);
     const TrainConfig config = train.configured({});
     check_model(config.model);
@@ -98,7 +94,7 @@ class TrainSubject : public study::Subject {
       if (const auto given = flags.find(kept); given != flags.end()) alone.insert(*given);
     if (const auto all = flags.find("global-batch"); all != flags.end()) {
       CLI::App application;
-      const TrainCommand train(application);
+      const TrainFlags train(*application.add_subcommand("train"));
       parse(application, command(), flags);
       const TrainConfig config = train.configured({});
       alone["batch"] = {{std::to_string(chunk(config.global_batch, config.workers, 0).count)}};
@@ -134,13 +130,14 @@ class BenchSubject : public study::Subject {
 
   std::vector<std::string> flags() const override {
     CLI::App application;
-    const BenchCommand bench(application);
-    return flags_of(*application.get_subcommand("bench")->get_subcommand(operation_));
+    CLI::App* command = application.add_subcommand("bench");
+    const BenchFlags flags(*command);
+    return flags_of(*command->get_subcommand(operation_));
   }
 
   nlohmann::json settings(const Flags& flags) const override {
     CLI::App application;
-    const BenchCommand bench(application);
+    const BenchFlags bench(*application.add_subcommand("bench"));
     parse(application, command(), flags);
     bench.plan();
     nlohmann::json settings = study::to_json(flags);

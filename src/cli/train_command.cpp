@@ -1,22 +1,33 @@
-#include "cli/train_command.h"
+// lockstep train
+#include <torch/version.h>
+#include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
+#include <optional>
 
+#include "bench/pipes.h"
+#include "cli/commands.h"
+#include "cli/fetch.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
+#include "cli/train_flags.h"
 #include "cli/train_view.h"
 #include "cli/train_worlds.h"
-#include "cli/training.h"
+#include "cli/version.h"
+#include "cluster/child.h"
 #include "cluster/job.h"
-#include "train/cluster_spec.h"
+#include "cluster/output.h"
+#include "cluster/start.h"
+#include "measure/machine.h"
+#include "strategies/registry.h"
+#include "train/checkpoint.h"
+#include "train/files.h"
 #include "train/json_text.h"
-#include "train/resume.h"
+#include "train/torch_learner.h"
+#include "train/worker.h"
 
 namespace lockstep {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -36,72 +47,227 @@ Examples:
   RANK=1 WORLD_SIZE=2 lockstep train --join 10.0.0.1:29500 --key-file job.key
 )";
 
-// A folder of its own for each run, with a name that says what it was.
-std::string free_folder(const TrainConfig& config) {
-  const auto name_in = [](const std::string& spec) {
-    return fs::path(std::string(Options::name_in(spec))).stem().string();
+using Json = nlohmann::ordered_json;
+
+Json facts_of(const Experiment& experiment, std::size_t parameters) {
+  Json facts = {{"lockstep", LOCKSTEP_VERSION},
+                {"commit", program_commit()},
+                {"libtorch", TORCH_VERSION},
+                {"strategy", full_spec(experiment.config.strategy)},
+                {"data", experiment.data.name},
+                {"parameters", parameters},
+                {"steps", experiment.has_open_end() ? Json(nullptr) : Json(experiment.steps)},
+                {"threads_per_worker", experiment.threads(this_machine().cores)}};
+  if (!experiment.simulation) return facts;
+  const Simulation& simulation = *experiment.simulation;
+  facts["compute"] = {{"step_seconds", simulation.compute.step_s},
+                      {"measured_here", simulation.measured},
+                      {"jitter", simulation.compute.jitter},
+                      {"numerics", simulation.numerics}};
+  if (simulation.profile) {
+    const std::string profile = to_json(*simulation.profile).dump();
+    facts["compute"]["profile_sha256"] = checksum({profile.data(), profile.size()});
+  }
+  return facts;
+}
+
+// What came of a run, to its folder and to the profile that it was asked for. The result comes
+// last: a run that has one has all that was asked of it.
+void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFolder& folder) {
+  if (!config.profile_out.empty())
+    write_whole(config.profile_out, json_text(to_json(outcome.profile), 1) + "\n");
+  folder.write_result(summary(config, outcome.result));
+}
+
+// One run, from its configuration to its summary.
+class Training {
+ public:
+  // `start`: another launcher started this process. UsageError for data or a model that can't be
+  // opened.
+  Training(TrainConfig, const TrainFlags&, std::optional<Start> start);
+
+  // Says what is to be known before it starts, `notices` among it.
+  void announce(const std::vector<std::string>& notices);
+  // What would run.
+  nlohmann::ordered_json plan() const;
+  // The exit status.
+  int run(bool json);
+
+ private:
+  void measure_step();
+  bool keeps_records() const;
+  void make_folder();
+  // Each returns the exit status. Until they do a signal only asks them to stop: run.json gets its
+  // end.
+  int launch(const RunFolder&, std::string& verdict);
+  int here(const RunFolder&);
+  int no_result(const RunFolder&, const std::string& verdict);
+  // With where to go on from, if there is a checkpoint.
+  void write_end(const RunFolder&, const std::string& how, std::string reason);
+  void run_ranks(const WorkerOptions&) const;
+  // Whatever told us to stop does not wait long for a slow reader of what we say.
+  void hurry();
+
+  const HostFlags hosts_;
+  std::optional<Start> start_;
+  Experiment experiment_;
+  Output out_, err_;  // of this process
+  TrainView view_;
+  std::size_t parameters_ = 0;
+  std::optional<RunOwner> owner_;
+  nlohmann::ordered_json failure_;  // in place of a result
+};
+
+Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<Start> start)
+    : hosts_(flags.hosts()),
+      start_(std::move(start)),
+      experiment_(std::move(config), fetch_data),
+      out_(STDOUT_FILENO),
+      err_(STDERR_FILENO),
+      view_(flags.json() ? err_ : out_,
+            experiment_.config.ends_by_epochs() ? experiment_.config.epochs : 0, flags.tells()) {
+  // What was opened, and not what was asked for, is what workers and a resumed run open again.
+  experiment_.config.data = experiment_.data.spec;
+  parameters_ = experiment_.hollow() ? experiment_.hollow_parameters
+                                     : parameter_count(*network_for(experiment_));
+}
+
+void Training::announce(const std::vector<std::string>& notices) {
+  for (const std::string& notice : notices) view_.notice(notice);
+  for (const std::string& notice : experiment_.notices()) view_.notice(notice);
+  if (experiment_.simulation && experiment_.simulation->measured) measure_step();
+}
+
+Json Training::plan() const {
+  return {{"config", to_json(experiment_.config)}, {"facts", facts_of(experiment_, parameters_)}};
+}
+
+int Training::run(bool json) {
+  const RunFolder folder(experiment_.config.out);
+  const bool processes =
+      !start_ && !experiment_.simulation && experiment_.config.transport != "loopback";
+  std::string verdict;
+  int status = processes ? launch(folder, verdict) : here(folder);
+  if (!keeps_records()) return status;
+  if (status == 0 && !folder.read()["result"].is_object()) status = no_result(folder, verdict);
+  // Of a run that failed run.json may tell how it had ended before.
+  const Json result = status == 0 ? folder.read()["result"] : failure_;
+  if (status == 0) view_.summary(result, folder.path());
+  if (json) out_.say(json_text(result) + "\n");
+  owner_.reset();  // the folder is as it will be, and readers may be slow
+  return delivered(status, out_, err_, folder.path() + "/run.json");
+}
+
+void Training::measure_step() {
+  experiment_.simulation->compute.step_s = measured_step_s(experiment_);
+  view_.notice(fmt::format("a step takes {:.1f} ms here; say step={:.1f}ms to repeat this run",
+                           1e3 * experiment_.simulation->compute.step_s,
+                           1e3 * experiment_.simulation->compute.step_s));
+}
+
+// Of several processes that another launcher started, one does.
+bool Training::keeps_records() const { return !start_ || start_->rank == 0; }
+
+void Training::make_folder() {
+  if (experiment_.config.threads == 0) {
+    const int cores = this_machine().cores, threads = experiment_.threads(cores);
+    view_.notice(fmt::format("{} thread{} a worker, of {} core{}; other threads give other bits",
+                             threads, threads == 1 ? "" : "s", cores, cores == 1 ? "" : "s"));
+  }
+  owner_.emplace(experiment_.config.out);
+  RunFolder::create(experiment_.config, facts_of(experiment_, parameters_));
+}
+
+int Training::launch(const RunFolder& folder, std::string& verdict) {
+  const Interrupt interrupt;
+  const int threads = experiment_.threads(this_machine().cores);
+  bool made = false;
+  LaunchedEnd end;
+  try {
+    end = train_launched(experiment_.config, hosts_, threads, out_, err_, view_,
+                         [&] { make_folder(), made = true; });
+  } catch (const std::exception& e) {
+    if (made) write_end(folder, "failed", e.what());
+    throw;
+  }
+  verdict = end.verdict;
+  if (end.told_to_stop != 0) hurry();
+  if (end.status != 0) write_end(folder, end.told_to_stop != 0 ? "stopped" : "failed", verdict);
+  return end.status;
+}
+
+void Training::write_end(const RunFolder& folder, const std::string& how, std::string reason) {
+  const std::string newest = newest_checkpoint(folder.path());
+  if (!newest.empty()) {
+    reason += fmt::format("; the newest checkpoint is {}", newest);
+    view_.notice(fmt::format("go on with: lockstep train --resume {}", folder.path()));
+  }
+  failure_ = {{"schema_version", 1}, {"status", how}, {"reason", reason}};
+  folder.write_failure(how, reason);
+}
+
+// All ranks that are left have ended well, but the one that kept the records was lost before it was
+// done.
+int Training::no_result(const RunFolder& folder, const std::string& verdict) {
+  const std::string reason =
+      "no rank wrote the run's result" + (verdict.empty() ? "" : ": " + verdict);
+  err_.say(fmt::format("lockstep: {}\n", reason));
+  write_end(folder, "failed", reason);
+  return 1;
+}
+
+void Training::hurry() {
+  constexpr double kSeconds = 1;  // for a reader of our last words, once we were told to stop
+  out_.hurry(kSeconds);
+  err_.hurry(kSeconds);
+}
+
+int Training::here(const RunFolder& folder) {
+  const Interrupt interrupt;
+  if (keeps_records()) make_folder();
+  WorkerOptions options;
+  options.watcher = &view_;
+  options.folder = &folder;
+  options.stopped = [&] { return interrupt.requested(); };
+  try {
+    run_ranks(options);
+    return 0;
+  } catch (const Stopped&) {
+    hurry();
+    if (keeps_records())
+      write_end(folder, "stopped", "told to stop by " + signal_text(Interrupt::last_signal()));
+    throw bench::Interrupted();
+  } catch (const std::exception& e) {
+    if (keeps_records()) write_end(folder, "failed", e.what());
+    throw;
+  }
+}
+
+void Training::run_ranks(const WorkerOptions& options) const {
+  const auto keeps = [&](const WorkerOutcome& outcome, const RunFolder& folder) {
+    keep(experiment_.config, outcome, folder);
   };
-  const std::string name = fmt::format("runs/{}-{}-{}w-seed{}", name_in(config.model),
-                                       name_in(config.strategy), config.workers, config.seed);
-  std::string free = name;
-  for (int i = 2; fs::exists(free); ++i) free = fmt::format("{}-{}", name, i);
-  return free;
+  if (start_)
+    train_as_rank(*start_, experiment_, options, keeps);
+  else
+    keeps(experiment_.simulation ? train_simulated(experiment_, options)
+                                 : train_in_threads(experiment_, options),
+          *options.folder);
 }
 
-// It is written at the end, and should not fail then.
-void check_profile_out(const std::string& file) {
-  const fs::path path = file, folder = path.parent_path();
-  if (fs::is_directory(path) || !(folder.empty() || fs::is_directory(folder)))
-    throw UsageError(fmt::format("--profile-out {} must be a file in a folder that exists", file));
-}
+class TrainCommand : public Command {
+ public:
+  explicit TrainCommand(CLI::App& application);
+  int run() const override;
 
-}  // namespace
+ private:
+  TrainFlags flags_;
+};
 
 TrainCommand::TrainCommand(CLI::App& application)
-    : command_(application.add_subcommand("train", "Train one network on N workers")),
+    : Command(application.add_subcommand("train", "Train one network on N workers")),
       flags_(*command_) {
   command_->footer(kExamples);
-}
-
-TrainConfig TrainCommand::configured(const std::optional<Start>& start,
-                                     std::vector<std::string>* notices) const {
-  const bool resumes = !flags_.resume().empty();
-  TrainConfig base;
-  if (resumes) {
-    Resumable found = run_to_resume(flags_.resume());
-    base = std::move(found.config);
-    if (notices) *notices = std::move(found.notices);
-  }
-  TrainConfig config = flags_.over(base);
-  config.cache = cache_folder();
-  config.resume = base.resume;
-  if (resumes) check_resumable(base, config);
-  complete(config);
-  const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
-  if (!flags_.given("workers") && !resumes)
-    config.workers = start ? start->size - servers
-                           : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
-  check(config);
-  if (start && start->size != config.ranks())
-    throw UsageError(fmt::format(
-        "the launcher started {} ranks, but {} workers and {} servers need {}: leave --workers out",
-        start->size, config.workers, config.servers, config.ranks()));
-  if (start && cluster_kind(config.cluster) != "local")
-    throw UsageError(
-        fmt::format("another launcher started this process as rank {} of {}: leave "
-                    "--cluster out, it starts processes of its own",
-                    start->rank, start->size));
-  if (start && config.transport == "loopback")
-    throw UsageError(
-        fmt::format("another launcher started this process as rank {} of {}: --transport loopback "
-                    "has all ranks in one process; use auto, shm or ucx",
-                    start->rank, start->size));
-  if (cluster_kind(config.cluster) == "netns" && !flags_.hosts().iface.empty())
-    throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
-  if (!config.profile_out.empty() && (!start || start->rank == 0))
-    check_profile_out(config.profile_out);
-  config.out = config.out.empty() ? free_folder(config) : no_flag(config.out);
-  return config;
 }
 
 int TrainCommand::run() const {
@@ -110,7 +276,7 @@ int TrainCommand::run() const {
     throw UsageError(
         "--join joins ranks that another launcher started: set RANK and WORLD_SIZE for each");
   std::vector<std::string> notices;
-  TrainConfig config = configured(start, &notices);
+  TrainConfig config = flags_.configured(start, &notices);
   if (start && config.transport != "auto") start->transport = config.transport;
   Training training(std::move(config), flags_, start);
   training.announce(notices);
@@ -119,14 +285,24 @@ int TrainCommand::run() const {
   return 0;
 }
 
+// lockstep train-worker FOLDER: one rank of a run. Started by `train`, not by people.
+class TrainWorkerCommand : public Command {
+ public:
+  explicit TrainWorkerCommand(CLI::App& application);
+  int run() const override;
+
+ private:
+  std::string folder_;
+};
+
 TrainWorkerCommand::TrainWorkerCommand(CLI::App& application)
-    : command_(application.add_subcommand("train-worker", "One rank of `lockstep train`")) {
+    : Command(application.add_subcommand("train-worker", "One rank of `lockstep train`")) {
   command_->add_option("folder", folder_)->required();
   command_->group("");  // not in --help
 }
 
 int TrainWorkerCommand::run() const {
-  const auto start = start_from(environment_with({}));
+  const auto start = start_from(environment_with(HostFlags{}));
   if (!start) throw UsageError("train-worker is started by lockstep train, not by hand");
   follow_launcher(*start);
   const RunFolder folder(folder_);
@@ -149,6 +325,16 @@ int TrainWorkerCommand::run() const {
     return kStoppedStatus;  // the launcher, which told us to, has its own words for it
   }
   return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> add_train(CLI::App& application) {
+  return std::make_unique<TrainCommand>(application);
+}
+
+std::unique_ptr<Command> add_train_worker(CLI::App& application) {
+  return std::make_unique<TrainWorkerCommand>(application);
 }
 
 }  // namespace lockstep

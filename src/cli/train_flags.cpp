@@ -6,15 +6,20 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/options.h"
 #include "study/toml_text.h"
+#include "train/cluster_spec.h"
 #include "train/files.h"
+#include "train/resume.h"
 
 namespace lockstep {
 namespace {
 
+namespace fs = std::filesystem;
+
 // TOML as JSON, keys with '-' or '_' alike.
 nlohmann::json json_of(const std::string& path) {
-  if (std::filesystem::is_directory(path))
+  if (fs::is_directory(path))
     throw UsageError(
         fmt::format("{}: is no TOML file; to go on with a run, give its folder to --resume", path));
   const toml::table table = study::toml_in(read_whole(path), path);
@@ -30,8 +35,8 @@ nlohmann::json json_of(const std::string& path) {
   return renamed;
 }
 
-// The settings over those of `base`. Who says when the run ends replaces what was said of it
-// before.
+// The settings over those of `base`. One that says when the run ends replaces all that `base` says
+// of that.
 TrainConfig set_over(TrainConfig base, nlohmann::json settings) {
   const auto defaults = to_json(TrainConfig{});
   constexpr std::array ends{"epochs", "steps", "samples", "seconds"};
@@ -42,11 +47,32 @@ TrainConfig set_over(TrainConfig base, nlohmann::json settings) {
   return config_from(settings, std::move(base));
 }
 
+// A folder of its own for each run, with a name that says what it was.
+std::string free_folder(const TrainConfig& config) {
+  const auto name_in = [](const std::string& spec) {
+    return fs::path(std::string(Options::name_in(spec))).stem().string();
+  };
+  const std::string name = fmt::format("runs/{}-{}-{}w-seed{}", name_in(config.model),
+                                       name_in(config.strategy), config.workers, config.seed);
+  std::string free = name;
+  for (int i = 2; fs::exists(free); ++i) free = fmt::format("{}-{}", name, i);
+  return free;
+}
+
+// It is written at the end, and should not fail then.
+void check_profile_out(const std::string& file) {
+  const fs::path path = file, folder = path.parent_path();
+  if (fs::is_directory(path) || !(folder.empty() || fs::is_directory(folder)))
+    throw UsageError(fmt::format("--profile-out {} must be a file in a folder that exists", file));
+}
+
 }  // namespace
 
 template <class T>
 void TrainFlags::add(CLI::App& command, const std::string& names, const std::string& setting,
                      T& value, const std::string& text) {
+  if (names.empty()) return;                      // no flag
+  if (setting == "strategy") add_hosts(command);  // beside the other flags of where it runs
   CLI::Option* option = nullptr;
   if constexpr (std::is_same_v<T, bool>) {
     option = command.add_flag(names, value, text);
@@ -65,96 +91,20 @@ void TrainFlags::add(CLI::App& command, const std::string& names, const std::str
 
 TrainFlags::TrainFlags(CLI::App& command) {
   command.add_option("CONFIG", file_, "A TOML file with any of these flags as keys; flags win");
-  add_who(command);
-  add_how_and_what(command);
-  add_training(command);
-  add_safety_and_output(command);
+#define SETTING(type, name, standard, flags, resumed, text) \
+  add(command, flags, #name, flags_.name, text);
+#include "train/settings.def"
+#undef SETTING
+  command.add_flag("--json", json_, "The summary as JSON on stdout, all else on stderr");
+  command.add_flag("--dry-run", dry_run_, "Check everything, say what would run, and stop");
+  command.add_flag("--tell", tells_, "Steps on stderr, for `lockstep study`")->group("");
 }
 
-void TrainFlags::add_who(CLI::App& command) {
-  add(command, "-n,--workers", "workers", flags_.workers, "Workers (also -np)");
-  add(command, "--servers", "servers", flags_.servers,
-      "Servers, for strategies that have them (1 there)");
-  add(command, "--server-placement", "server_placement", flags_.server_placement,
-      "dedicated: ranks of their own; colocated: server k with worker k, on its host");
-  add(command, "--threads", "threads", flags_.threads,
-      "Threads a worker; 0: cores / ranks, in simulation too");
-  add(command, "--cluster", "cluster", flags_.cluster,
-      "local, sim:… or netns:…; see `lockstep list clusters`");
-  add(command, "--transport", "transport", flags_.transport, "auto, shm, ucx or loopback");
+void TrainFlags::add_hosts(CLI::App& command) {
   command.add_option("--listen", hosts_.listen, "ADDR[:PORT] of the coordinator; else loopback");
   command.add_option("--join", hosts_.join, "ADDR:PORT of the coordinator, under another launcher");
   command.add_option("--key-file", hosts_.key_file, "The job's 32-byte key, mode 0600");
   command.add_option("--iface", hosts_.iface, "Interface for data: name or CIDR");
-}
-
-void TrainFlags::add_how_and_what(CLI::App& command) {
-  add(command, "--strategy", "strategy", flags_.strategy,
-      "NAME:key=value,…; see `lockstep list strategies`");
-  add(command, "--collective", "collective", flags_.collective,
-      "How all-reduce goes; see `lockstep list collectives`");
-  add(command, "--model", "model", flags_.model,
-      "NAME:key=value,… from `lockstep list models`, or a TorchScript FILE.pt");
-  add(command, "--data", "data", flags_.data,
-      "NAME:key=value,… from `lockstep list datasets`, or a folder");
-  add(command, "--limit", "limit", flags_.limit, "First N training samples; 0: all");
-  add(command, "--test-limit", "test_limit", flags_.test_limit, "First N test samples; 0: all");
-  add(command, "--split", "split", flags_.split,
-      "Who gets which samples; see `lockstep list splits`");
-  add(command, "--reshard", "reshard", flags_.reshard, "never, or epoch: a new split each epoch");
-  add(command, "--balanced-batches", "balanced_batches", flags_.balanced_batches,
-      "Equal class counts in each batch");
-}
-
-void TrainFlags::add_training(CLI::App& command) {
-  add(command, "--batch", "batch", flags_.batch, "Samples a worker and step");
-  add(command, "--global-batch", "global_batch", flags_.global_batch,
-      "Samples a step of all workers together, in place of --batch; with --split random the same "
-      "ones for any number of workers that keep in step");
-  add(command, "--epochs", "epochs", flags_.epochs, "Passes over the data");
-  add(command, "--steps", "steps", flags_.steps, "Steps of each worker, in place of --epochs");
-  add(command, "--samples", "samples", flags_.samples,
-      "Samples of all workers together, in place of --epochs");
-  add(command, "--seconds", "seconds", flags_.seconds,
-      "Training time, virtual in simulation, in place of --epochs: who is slow takes fewer steps");
-  add(command, "--optimizer", "optimizer", flags_.optimizer,
-      "NAME:key=value,…; see `lockstep list optimizers`");
-  add(command, "--lr-schedule", "lr_schedule", flags_.lr_schedule,
-      "constant, step:… or cosine:…; see `lockstep list schedules`");
-  add(command, "--lr-scaling", "lr_scaling", flags_.lr_scaling,
-      "none, or linear: the rate times the batches of one worker in a step");
-  add(command, "--warmup-epochs", "warmup_epochs", flags_.warmup_epochs,
-      "Epochs in which the rate rises to its scaled value");
-  add(command, "--seed", "seed", flags_.seed, "Of every random draw");
-  add(command, "--target-accuracy", "target_accuracy", flags_.target_accuracy,
-      "Note seconds, steps and bytes until this is reached, e.g. 0.98");
-  add(command, "--evaluate-every", "evaluate_every", flags_.evaluate_every,
-      "Steps between scores; 0: after each epoch");
-}
-
-void TrainFlags::add_safety_and_output(CLI::App& command) {
-  add(command, "--audit", "audit", flags_.audit,
-      "Check every step that the average really happened");
-  add(command, "--checkpoint-every", "checkpoint_every", flags_.checkpoint_every,
-      "Steps between checkpoints; 0: none");
-  add(command, "--keep", "keep", flags_.keep, "Checkpoints that stay, the newest; 0: all");
-  add(command, "--resume", "resume", flags_.resume,
-      "Go on from a run's newest checkpoint, with its settings");
-  add(command, "--fault", "faults", flags_.faults,
-      "Seeded faults: kill:rank=1,after=100 (calls of the transport), stall:…, delay:…");
-  add(command, "--shape", "shape", flags_.shape, "A slower network: bandwidth=100Mbps,latency=1ms");
-  add(command, "--profile-out", "profile_out", flags_.profile_out,
-      "Write how long a step's parts take here, for sim:profile=FILE");
-  add(command, "--sample-every", "sample_every", flags_.sample_every,
-      "Seconds between samples of CPU, memory, disk and network (0.1); 0: none");
-  add(command, "--timeline", "timeline", flags_.timeline,
-      "Steps FIRST-LAST in timeline.json, a Chrome trace (1-500); or all, or none");
-  add(command, "--tensorboard", "tensorboard", flags_.tensorboard,
-      "Write the scores for TensorBoard too");
-  add(command, "--out", "out", flags_.out, "The run's folder (runs/…)");
-  command.add_flag("--json", json_, "The summary as JSON on stdout, all else on stderr");
-  command.add_flag("--dry-run", dry_run_, "Check everything, say what would run, and stop");
-  command.add_flag("--tell", tells_, "Steps on stderr, for `lockstep study`")->group("");
 }
 
 bool TrainFlags::given(const std::string& setting) const {
@@ -168,6 +118,47 @@ TrainConfig TrainFlags::over(TrainConfig base) const {
   for (const auto& [setting, option] : options_)
     if (option->count() > 0) set[setting] = all.at(setting);
   return set_over(std::move(base), std::move(set));
+}
+
+TrainConfig TrainFlags::configured(const std::optional<Start>& start,
+                                   std::vector<std::string>* notices) const {
+  const bool resumes = !flags_.resume.empty();
+  TrainConfig base;
+  if (resumes) {
+    Resumable found = run_to_resume(flags_.resume);
+    base = std::move(found.config);
+    if (notices) *notices = std::move(found.notices);
+  }
+  TrainConfig config = over(base);
+  config.cache = cache_folder();
+  config.resume = base.resume;
+  if (resumes) check_resumable(base, config);
+  complete(config);
+  const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
+  if (!given("workers") && !resumes)
+    config.workers = start ? start->size - servers
+                           : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
+  check(config);
+  if (start && start->size != config.ranks())
+    throw UsageError(fmt::format(
+        "the launcher started {} ranks, but {} workers and {} servers need {}: leave --workers out",
+        start->size, config.workers, config.servers, config.ranks()));
+  if (start && cluster_kind(config.cluster) != "local")
+    throw UsageError(
+        fmt::format("another launcher started this process as rank {} of {}: leave "
+                    "--cluster out, it starts processes of its own",
+                    start->rank, start->size));
+  if (start && config.transport == "loopback")
+    throw UsageError(
+        fmt::format("another launcher started this process as rank {} of {}: --transport loopback "
+                    "has all ranks in one process; use auto, shm or ucx",
+                    start->rank, start->size));
+  if (cluster_kind(config.cluster) == "netns" && !hosts_.iface.empty())
+    throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
+  if (!config.profile_out.empty() && (!start || start->rank == 0))
+    check_profile_out(config.profile_out);
+  config.out = config.out.empty() ? free_folder(config) : no_flag(config.out);
+  return config;
 }
 
 }  // namespace lockstep

@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <optional>
 
-#include "cli/environment.h"
+#include "cli/flags.h"
+#include "cluster/start.h"
 #include "train/config.h"
 
 namespace lockstep {
@@ -14,21 +16,21 @@ class TrainFlags {
   // Adds the flags. The command outlives this.
   explicit TrainFlags(CLI::App& command);
 
-  // What was given on the command line, over what CONFIG.toml says, over `base`. Call after the
-  // parse. UsageError.
-  TrainConfig over(TrainConfig base) const;
-  bool given(const std::string& setting) const;
-  const std::string& resume() const { return flags_.resume; }
+  // What they ask for, checked, with everything filled in that follows from other flags and from
+  // the launcher that started this process, if one did. `notices` gets what people are to be told
+  // of it, if anybody is to hear it. Call after the parse. UsageError.
+  TrainConfig configured(const std::optional<Start>&,
+                         std::vector<std::string>* notices = nullptr) const;
   const HostFlags& hosts() const { return hosts_; }
   bool json() const { return json_; }
   bool dry_run() const { return dry_run_; }
   bool tells() const { return tells_; }  // a program reads how far it has come
 
  private:
-  void add_who(CLI::App&);
-  void add_how_and_what(CLI::App&);
-  void add_training(CLI::App&);
-  void add_safety_and_output(CLI::App&);
+  // What was given on the command line, over what CONFIG.toml says, over `base`. UsageError.
+  TrainConfig over(TrainConfig base) const;
+  bool given(const std::string& setting) const;
+  void add_hosts(CLI::App&);
   template <class T>
   void add(CLI::App&, const std::string& names, const std::string& setting, T& value,
            const std::string& text);

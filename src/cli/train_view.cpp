@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/words.h"
+#include "core/units.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "cli/environment.h"
+#include "cli/flags.h"
 #include "cluster/output.h"
 #include "cluster/start.h"
 #include "train/worker.h"

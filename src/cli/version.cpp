@@ -1,9 +1,9 @@
 #include "cli/version.h"
 
 #include <fmt/format.h>
+#include <lockstep_commit.h>
 #include <lockstep_libraries.h>
 
-#include "cli/program_source.h"
 #include "train/json_text.h"
 
 namespace lockstep {
@@ -21,5 +21,8 @@ void print_version(bool json) {
                                 {"commit", program_commit()},
                                 {"libraries", libraries}}));
 }
+
+std::string program_commit() { return LOCKSTEP_COMMIT; }
+std::string program_source() { return LOCKSTEP_SOURCE; }
 
 }  // namespace lockstep

@@ -1,23 +1,13 @@
 #include "cluster/address.h"
 
-#include <charconv>
-
 #include "core/error.h"
+#include "core/units.h"
 
 namespace lockstep {
 
 std::string Address::text() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
                                              : fmt::format("[{}]:{}", host, port);
-}
-
-int parse_number(const std::string& text, const std::string& what, int least, int most) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
-    throw UsageError(fmt::format("{} is \"{}\"; it must be a whole number from {} to {}", what,
-                                 text, least, most));
-  return number;
 }
 
 Address parse_address(const std::string& text, const std::string& what, int port_if_none) {
@@ -32,7 +22,7 @@ Address parse_address(const std::string& text, const std::string& what, int port
     throw UsageError(
         fmt::format("{} is \"{}\"; it must be HOST:PORT, e.g. 10.0.0.1:29500", what, text));
   if (has_port)
-    address.port = parse_number(text.substr(colon + 1), "the port of " + what, 0, 65535);
+    address.port = parse_integer("the port of " + what, text.substr(colon + 1), 0, 65535);
   return address;
 }
 

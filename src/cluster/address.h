@@ -14,7 +14,5 @@ struct Address {
 // `what` names the value in an error, e.g. "--join". Without a port: `port_if_none`; -1: UsageError
 // then.
 Address parse_address(const std::string& text, const std::string& what, int port_if_none = -1);
-// The number in `text` if it is one between the two; UsageError naming `what` if not.
-int parse_number(const std::string& text, const std::string& what, int least, int most);
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
-// Which machine this process is on, as far as sharing memory and finding each other goes.
+// Which machine this process is on, as far as sharing memory and finding each other goes, and the
+// network interfaces it has.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -11,5 +13,18 @@ namespace lockstep {
 std::string host_identity();
 // For people.
 std::string host_name();
+
+// A network interface that a rank's data may go through.
+struct Iface {
+  std::string name;     // eth0
+  std::string address;  // 10.0.0.7, without the prefix length
+};
+
+// Interfaces of this network namespace that are up and have an address; loopback too. IPv4 before
+// IPv6.
+std::vector<Iface> interfaces();
+
+// By name, or by the network it is in: `eth0`, `10.0.0.0/8`. UsageError lists those present.
+Iface find_interface(const std::string& name_or_cidr);
 
 }  // namespace lockstep

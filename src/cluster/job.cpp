@@ -11,7 +11,6 @@
 #include "cluster/address.h"
 #include "cluster/coordinator.h"
 #include "cluster/host.h"
-#include "cluster/iface.h"
 #include "cluster/membership.h"
 #include "cluster/wiring.h"
 #include "core/error.h"
@@ -21,7 +20,7 @@ namespace lockstep {
 
 namespace {
 
-// For a death to become known here, and for survivors to hear that rank 0, who serves them, gives
+// For a death to become known here, and for survivors to hear that rank 0, which serves them, gives
 // up.
 constexpr double kNewsSeconds = 2;
 // How often one that connects with its peers looks whether one of them died.
@@ -124,8 +123,7 @@ Job::~Job() {
 Rank& Job::rank() { return parts_->rank->rank(); }
 
 void Job::leave() {
-  parts_->deaths.blame(
-      {});  // who leaves in good order flees from nobody, whom it did without before
+  parts_->deaths.blame({});  // a rank that leaves in good order does not leave because of a death
   parts_->depart(Members::kWell, -1, "");
 }
 

@@ -1,5 +1,6 @@
 #include "cluster/launch.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
@@ -7,21 +8,59 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <thread>
 
 #include "cluster/blocked_signals.h"
+#include "cluster/child.h"
 #include "cluster/coordinator.h"
 #include "cluster/host.h"
 #include "cluster/job_key.h"
+#include "cluster/output.h"
 #include "cluster/placement.h"
-#include "cluster/thread_choice.h"
 #include "cluster/verdict.h"
-#include "cluster/worker.h"
 #include "core/error.h"
 #include "transport/awake_clock.h"
 
 namespace lockstep {
-
 namespace {
+
+// A worker as the launcher sees it: its process, where it runs, and its output on the way to ours.
+struct Worker {
+  // `listener`: for its standard output, if anybody listens; else that is printed to `to_out`.
+  Worker(int rank, std::string host, const std::string& prefix, LinePrinter::Listener listener,
+         Output& to_out, Output& to_err, const std::vector<std::string>& argv,
+         const std::vector<std::string>& environment, int key_fd)
+      : rank(rank),
+        host(std::move(host)),
+        child(argv, environment, key_fd),
+        out(listener ? LinePrinter(std::move(listener)) : LinePrinter(to_out, prefix)),
+        err(to_err, prefix) {}
+
+  int rank;
+  std::string host;
+  Child child;
+  LinePrinter out, err;
+  bool out_open = true, err_open = true;
+  bool stopped_by_us = false;  // we had sent it a signal before it ended
+  double lost_at = 1e300;      // when the others were seen to go on without it
+
+  std::string name() const {
+    return fmt::format("rank {} (pid {} on host {})", rank, child.pid(), host);
+  }
+};
+
+// How many threads a worker gets: `asked` each, or if that is 0 what the environment says, else
+// cores / workers, at least 1. Adds the variables for it and says what was chosen.
+std::string choose_threads(int asked, int workers, Variables& variables) {
+  if (asked == 0 && environment_has("OMP_NUM_THREADS"))
+    return "threads each as OMP_NUM_THREADS says";
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = asked > 0 ? asked : std::max(1, cores / workers);
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+    if (asked > 0 || !environment_has(name)) variables.emplace_back(name, std::to_string(threads));
+  return fmt::format("{} thread{} each", threads, threads == 1 ? "" : "s");
+}
 
 constexpr double kLookSeconds = 0.1;   // how often the coordinator's news is looked at
 constexpr double kTermSeconds = 2;     // from SIGTERM to SIGKILL
@@ -115,7 +154,7 @@ class Launch::Parts {
   }
 
   void start(int rank) {
-    const Place place = place_.of(rank);
+    const HostSlot place = place_.of(rank);
     Variables variables = {{"RANK", std::to_string(rank)},
                            {"WORLD_SIZE", std::to_string(options_.workers)},
                            {"LOCAL_RANK", std::to_string(place.local_rank)},
@@ -207,8 +246,9 @@ class Launch::Parts {
     if (now > kill_at_) send_all(SIGKILL);
   }
 
-  // Tells of each that is lost, once. Who failed ends by itself, with its own last words; who was
-  // silent for too long may run on: the others have gone on without it, and it must not come back.
+  // Tells of each worker that is lost, once. One that failed ends by itself, with its own last
+  // words. One that was silent for too long may run on: the others have gone on without it, and it
+  // must not come back.
   void bury_the_dead() {
     for (const protocol::Death& death :
          coordinator_->members().deaths(static_cast<int>(told_of_))) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -96,7 +97,8 @@ struct Output::Queue {
 
 Output::Output(int descriptor)
     : descriptor_(descriptor), queue_(std::make_shared<Queue>()), patience_s_(kForever) {
-  // Signals are for other threads; and who writes to a pipe that nobody reads is told so by errno.
+  // Signals are for other threads. Without SIGPIPE, a write to a pipe that nobody reads says so by
+  // errno.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -158,5 +160,68 @@ void Output::drain(double seconds) {
 }
 
 void Output::hurry(double seconds) { patience_s_ = seconds; }
+
+int delivered(int status, Output& out, Output& err, const std::string& kept_in) {
+  out.drain();
+  const int failure = out.failure();
+  if (failure == 0) return status;
+  err.say(fmt::format("lockstep: can't write to stdout: {}; what came of it is in {}\n",
+                      std::strerror(failure), kept_in));
+  return status == 0 ? 1 : status;
+}
+
+namespace {
+
+constexpr std::size_t kLongestLine = 64 << 10;
+
+}  // namespace
+
+void LinePrinter::add(std::string_view bytes) {
+  rest_ += bytes;
+  const auto end = rest_.rfind('\n');
+  if (end != std::string::npos) {
+    print(std::string_view(rest_).substr(0, end + 1));
+    rest_.erase(0, end + 1);
+  }
+  if (rest_.size() > kLongestLine) finish();
+}
+
+void LinePrinter::finish() {
+  if (rest_.empty()) return;
+  print(rest_ + "\n");
+  rest_.clear();
+}
+
+bool LinePrinter::read_from(int fd) {
+  char bytes[16 << 10];
+  for (;;) {
+    const ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n > 0) {
+      add({bytes, static_cast<std::size_t>(n)});
+    } else if (n < 0 && errno == EAGAIN) {
+      return true;
+    } else if (n == 0 || errno != EINTR) {
+      finish();
+      return false;
+    }
+  }
+}
+
+void LinePrinter::print(std::string_view lines) {
+  if (listener_) {
+    for (; !lines.empty(); lines.remove_prefix(lines.find('\n') + 1))
+      listener_(lines.substr(0, lines.find('\n')));
+    return;
+  }
+  // All of them at once, so that lines of ours and of others don't mix.
+  std::string text;
+  while (!lines.empty()) {
+    const auto length = lines.find('\n') + 1;
+    text += prefix_;
+    text += lines.substr(0, length);
+    lines.remove_prefix(length);
+  }
+  to_->pass_on(std::move(text));
+}
 
 }  // namespace lockstep

@@ -1,14 +1,17 @@
-// Text on its way to a descriptor, such as stdout, that somebody else reads. A thread of its own
-// writes it, so that whoever has something to say never waits: not for a reader that stalls, nor
-// for one that is gone. All calls from any thread.
+// Text on its way to people: Output writes to a descriptor such as stdout, LinePrinter passes on
+// what a child process says.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace lockstep {
 
+// A thread of its own writes, so that the one that has something to say never waits: not for a
+// reader that stalls, nor for one that is gone. All calls from any thread.
 class Output {
  public:
   // The descriptor stays the caller's, and blocking or not as it is.
@@ -24,8 +27,8 @@ class Output {
   // Left out while more than 1 MiB waits; how often that was is told as soon as there is room.
   void pass_on(std::string text);
 
-  // Why nothing could be written any more, as errno has it; 0: all was, or the reader has left,
-  // who wants no more.
+  // Why nothing could be written any more, as errno has it. 0: all was written, or the reader has
+  // left and wants no more.
   int failure() const;
   // Does more than 1 MiB wait?
   bool full() const;
@@ -45,6 +48,40 @@ class Output {
   const std::shared_ptr<Queue> queue_;
   double patience_s_;
   std::thread thread_;
+};
+
+// The exit status of a command whose result went to `out`. Waits, as `out` does at its end, until
+// all has been written. Returns `status`, or 1 in place of 0 if something could not be written: a
+// result that nobody could get is no success. Then `err` says why, and that the file `kept_in` has
+// it.
+int delivered(int status, Output& out, Output& err, const std::string& kept_in);
+
+// Passes a worker's output on, whole lines at a time: to our own output, each with its rank before
+// it, or to a listener.
+class LinePrinter {
+ public:
+  using Listener = std::function<void(std::string_view line)>;
+
+  // `to` outlives this.
+  LinePrinter(Output& to, std::string prefix) : to_(&to), prefix_(std::move(prefix)) {}
+  // Hands lines to the listener, without their ends.
+  explicit LinePrinter(Listener listener) : listener_(std::move(listener)) {}
+
+  // Prints the lines that are complete; of one that grows past 64 KiB, what there is.
+  void add(std::string_view bytes);
+  // Prints an unfinished last line.
+  void finish();
+  // Reads what there is from non-blocking `fd` and adds it. False: no more will come (and
+  // finish()ed).
+  bool read_from(int fd);
+
+ private:
+  void print(std::string_view lines);
+
+  Output* to_ = nullptr;
+  std::string prefix_;
+  Listener listener_;
+  std::string rest_;
 };
 
 }  // namespace lockstep

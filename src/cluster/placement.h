@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-struct Place {
+struct HostSlot {
   int host;
   int local_rank, local_size;  // among the ranks of that host
 };
@@ -16,14 +16,14 @@ struct Placement {
     const int owners = ranks - guests;
     return (rank < owners ? rank : rank - owners) / ranks_per_host;
   }
-  Place of(int rank) const {
-    Place place{host_of(rank), 0, 0};
+  HostSlot of(int rank) const {
+    HostSlot slot{host_of(rank), 0, 0};
     for (int r = 0; r < ranks; ++r) {
-      if (host_of(r) != place.host) continue;
-      ++place.local_size;
-      if (r < rank) ++place.local_rank;
+      if (host_of(r) != slot.host) continue;
+      ++slot.local_size;
+      if (r < rank) ++slot.local_rank;
     }
-    return place;
+    return slot;
   }
 };
 

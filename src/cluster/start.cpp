@@ -5,6 +5,7 @@
 #include "cluster/address.h"
 #include "cluster/job_key.h"
 #include "core/error.h"
+#include "core/units.h"
 
 namespace lockstep {
 
@@ -35,13 +36,13 @@ std::optional<Start> numbers_from(const Environment& environment) {
     const auto rank_text = environment(rank);
     if (!rank_text) continue;
     Start start;
-    start.size = parse_number(required(environment, size, rank), size, 1, kMostRanks);
-    start.rank = parse_number(*rank_text, rank, 0, std::numeric_limits<int>::max());
+    start.size = parse_integer(size, required(environment, size, rank), 1, kMostRanks);
+    start.rank = parse_integer(rank, *rank_text, 0, std::numeric_limits<int>::max());
     if (start.rank >= start.size)
       throw UsageError(fmt::format("{} is {}, but {} is {}: ranks go from 0 to {}", rank,
                                    start.rank, size, start.size, start.size - 1));
     if (const auto local = environment(local_rank))
-      start.local_rank = parse_number(*local, local_rank, 0, start.size - 1);
+      start.local_rank = parse_integer(local_rank, *local, 0, start.size - 1);
     return start;
   }
   return std::nullopt;
@@ -50,13 +51,13 @@ std::optional<Start> numbers_from(const Environment& environment) {
 std::string coordinator_address(const Environment& environment) {
   Address address{environment("MASTER_ADDR").value_or("127.0.0.1"), kDefaultPort};
   if (const auto port = environment("MASTER_PORT"))
-    address.port = parse_number(*port, "MASTER_PORT", 1, 65535);
+    address.port = parse_integer("MASTER_PORT", *port, 1, 65535);
   return address.text();
 }
 
 std::string key_from(const Environment& environment) {
   if (const auto fd = environment("LOCKSTEP_KEY_FD"))
-    return key_from_descriptor(parse_number(*fd, "LOCKSTEP_KEY_FD", 0, kMostRanks));
+    return key_from_descriptor(parse_integer("LOCKSTEP_KEY_FD", *fd, 0, kMostRanks));
   if (const auto file = environment("LOCKSTEP_KEY_FILE")) return key_from_file(*file);
   throw UsageError(
       "another launcher started this process, so it needs the job key: give every rank the same "
@@ -71,7 +72,7 @@ std::optional<Start> start_from(const Environment& environment) {
   if (!start) return std::nullopt;
   if (const auto pid = environment("LOCKSTEP_LAUNCHER_PID"))
     start->launcher_pid =
-        parse_number(*pid, "LOCKSTEP_LAUNCHER_PID", 1, std::numeric_limits<int>::max());
+        parse_integer("LOCKSTEP_LAUNCHER_PID", *pid, 1, std::numeric_limits<int>::max());
   start->serves_coordinator = start->launcher_pid == 0 && start->rank == 0;
   start->address = coordinator_address(environment);
   if (start->serves_coordinator)

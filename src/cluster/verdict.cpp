@@ -24,7 +24,8 @@ std::string consequence(int culprit, const Members& members) {
   return "";
 }
 
-// Who was given up for: where losses are tolerated, earlier ones are no reason for the end.
+// The rank that survivors gave up for. Where losses are tolerated, earlier ones are no reason for
+// the end.
 Culprit blamed_by_survivors(const Members& members) {
   const Survivor first = members.survivors()[0];
   for (const protocol::Death& death : members.deaths())
@@ -77,7 +78,7 @@ Verdict judge(const std::vector<ProcessEnd>& ends, const Members& members, bool 
   const Culprit first = worst != 0 || failed ? culprit(ends, members, goes_on) : Culprit();
   const std::string told =
       fmt::format("told to stop by {}; all workers were stopped", signal_text(told_to_stop));
-  // Who gave up then had only seen that the others were stopped.
+  // A rank that gave up then had only seen that the others were stopped.
   if (told_to_stop != 0 && goes_on && (!failed || ends[first.rank].stopped_by_us))
     return {128 + told_to_stop, told + lost_before(ends, members)};
   if (worst != 0 && goes_on && !failed && one_went_well)

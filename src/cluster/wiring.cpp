@@ -6,7 +6,7 @@
 
 #include "cluster/descriptors.h"
 #include "cluster/handshake.h"
-#include "cluster/iface.h"
+#include "cluster/host.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
 #include "transport/routed.h"

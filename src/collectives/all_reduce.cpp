@@ -43,12 +43,7 @@ bool even_hosts(const std::vector<std::vector<int>>& hosts) {
 std::span<const AllReduceRow> all_reduces() { return kRows; }
 
 const AllReduceRow& all_reduce_named(std::string_view name) {
-  std::array<std::string_view, std::size(kRows)> names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    names[i] = kRows[i].name;
-    if (names[i] == name) return kRows[i];
-  }
-  throw_unknown("collective", name, names);
+  return row_named("collective", name, kRows);
 }
 
 }  // namespace lockstep

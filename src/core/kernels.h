@@ -3,7 +3,6 @@
 // down.
 #pragma once
 
-#include "core/sgd_kernel.h"
 #include "core/values.h"
 
 namespace lockstep {
@@ -25,6 +24,24 @@ struct Beside {
 // writes the result into all of them: each cache line is fetched once.
 using Everywhere = void (*)(std::byte* const* buffers, std::size_t bytes);
 inline constexpr int kMostFused = 4;  // buffers
+
+// One step of stochastic gradient descent in one pass over memory. For each element, every product
+// is fused into the sum that follows it, as LibTorch's kernels do:
+//   d = g + weight_decay * w            where weight_decay != 0
+//   m = keep * m + take * d             where there is momentum
+//   d = d + look_ahead * m, or d = m    with look_ahead != 0 (Nesterov), or without
+//   w = w + minus_lr * d,  g = 0
+struct SgdRule {
+  float minus_lr = 0;
+  float weight_decay = 0;
+  float keep = 0, take = 1;
+  float look_ahead = 0;
+};
+
+// `momentum` is null where there is none. The three runs do not overlap. Gradients are left zero,
+// so that the next backward, which adds, needs no pass of its own.
+using SgdKernel = void (*)(const SgdRule&, float* weights, float* gradients, float* momentum,
+                           std::size_t count);
 
 struct Kernels {
   const char* instruction_set;

@@ -45,4 +45,11 @@ void throw_unknown(std::string_view kind, std::string_view name,
       fmt::format("unknown {} '{}': {}valid: {}", kind, name, hint, fmt::join(valid, ", ")));
 }
 
+std::size_t index_named(std::string_view kind, std::string_view name,
+                        std::span<const std::string_view> valid) {
+  const auto found = std::find(valid.begin(), valid.end(), name);
+  if (found == valid.end()) throw_unknown(kind, name, valid);
+  return static_cast<std::size_t>(found - valid.begin());
+}
+
 }  // namespace lockstep

@@ -9,6 +9,15 @@
 namespace lockstep {
 namespace {
 
+// A '=' that comes after a ':' belongs to a nested value: in "tree:levels=2" no key of ours ends
+// there.
+std::size_t end_of_key(std::string_view part) {
+  const std::size_t equals = part.find('=');
+  return equals < part.find(':') ? equals : std::string_view::npos;
+}
+
+}  // namespace
+
 std::vector<std::string_view> cut_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -19,13 +28,6 @@ std::vector<std::string_view> cut_at_commas(std::string_view text) {
   }
 }
 
-// A '=' that comes after a ':' belongs to a nested value: in "tree:levels=2" no key of ours ends
-// there.
-std::size_t end_of_key(std::string_view part) {
-  const std::size_t equals = part.find('=');
-  return equals < part.find(':') ? equals : std::string_view::npos;
-}
-
 std::vector<std::string_view> keys_in(std::string_view defaults) {
   std::vector<std::string_view> keys;
   for (std::string_view part : cut_at_commas(defaults))
@@ -33,8 +35,6 @@ std::vector<std::string_view> keys_in(std::string_view defaults) {
       keys.push_back(part.substr(0, equals));
   return keys;
 }
-
-}  // namespace
 
 std::string_view Options::name_in(std::string_view text) { return text.substr(0, text.find(':')); }
 
@@ -54,8 +54,7 @@ Options::Options(std::string_view text, std::span<const std::string_view> keys)
       throw UsageError(fmt::format("'{}' in '{}': write key=value, with a key of {}", part, text,
                                    fmt::join(keys, ", ")));
     const std::string_view key = part.substr(0, equals);
-    if (std::find(keys.begin(), keys.end(), key) == keys.end())
-      throw_unknown(fmt::format("key of '{}'", name_), key, keys);
+    index_named(fmt::format("key of '{}'", name_), key, keys);
     const auto [place, added] = values_.try_emplace(std::string(key), part.substr(equals + 1));
     if (!added) throw UsageError(fmt::format("'{}' is given twice in '{}'", key, text));
     last = &place->second;
@@ -118,10 +117,7 @@ double Options::bytes_per_second(std::string_view key, std::optional<double> oth
 }
 
 std::size_t Options::choice(std::string_view key, std::span<const std::string_view> names) const {
-  const std::string value = text(key);
-  const auto found = std::find(names.begin(), names.end(), value);
-  if (found == names.end()) throw_unknown(fmt::format("{} of '{}'", key, name_), value, names);
-  return found - names.begin();
+  return index_named(fmt::format("{} of '{}'", key, name_), text(key), names);
 }
 
 std::vector<std::string> Options::list(std::string_view key) const {

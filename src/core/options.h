@@ -1,7 +1,6 @@
 // The one syntax for parameters: NAME:key=value,key=value. A value ends at the next ",key=", so it
-// may hold
-// ':' and lists ("slow=rank3:2.0,rank5:3.0", "topology=tree:oversubscription=4"). Errors are
-// UsageErrors that name the parameter and say what would be right.
+// may hold ':' and lists ("slow=rank3:2.0,rank5:3.0", "topology=tree:oversubscription=4"). Errors
+// are UsageErrors that name the parameter and say what would be right.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,11 @@
 #include <vector>
 
 namespace lockstep {
+
+// "a,b" as a and b. Without a comma there is one part, which may be empty.
+std::vector<std::string_view> cut_at_commas(std::string_view text);
+// The keys of "lr=0.01,mean=0.5,0.4": lr and mean.
+std::vector<std::string_view> keys_in(std::string_view defaults);
 
 class Options {
  public:

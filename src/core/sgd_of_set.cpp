@@ -1,5 +1,5 @@
 // Compiled once per instruction set, with LOCKSTEP_SET naming it (kernels.cmake).
-#include "core/sgd_kernel.h"
+#include "core/kernels.h"
 
 namespace lockstep {
 namespace {

@@ -72,28 +72,4 @@ int unfold(int id, int m) {
 
 int hypercube_partner(int id, int step) { return id ^ step; }
 
-namespace {
-
-int exponential_offset(int m, int round) {
-  const int rounds = std::bit_width(static_cast<unsigned>(m - 1));  // ceil(log2 m)
-  return rounds == 0 ? 0 : 1 << (round % rounds);
-}
-
-}  // namespace
-
-int exponential_target(int rank, int m, int round) {
-  return (rank + exponential_offset(m, round)) % m;
-}
-
-int exponential_source(int rank, int m, int round) {
-  return (rank + m - exponential_offset(m, round)) % m;
-}
-
-int pair_partner(int rank, int m, int round) {
-  const int shift = round % 2;
-  const int place = (rank + m - shift) % m;  // pairs are places (0,1), (2,3), …
-  const int partner = place ^ 1;
-  return partner < m ? (partner + shift) % m : rank;
-}
-
 }  // namespace lockstep

@@ -46,13 +46,4 @@ int unfold(int id, int m);
 // Whom `id` meets at distance `step` (a power of two).
 int hypercube_partner(int id, int step);
 
-// The directed exponential graph: at `round`, r sends to r + 2^(round mod ceil(log2 m)).
-int exponential_target(int rank, int m, int round);
-int exponential_source(int rank, int m, int round);
-
-// Pairs along the ring, in two alternating sets: in even rounds (0,1), (2,3), …; in odd rounds
-// (1,2), (3,4), …, (m-1,0). For odd m the one without a partner gets itself: m-1 in even rounds, 0
-// in odd ones.
-int pair_partner(int rank, int m, int round);
-
 }  // namespace lockstep

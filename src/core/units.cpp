@@ -1,7 +1,7 @@
 #include "core/units.h"
 
-#include <charconv>
-#include <cmath>
+#include <fmt/format.h>
+
 #include <span>
 
 #include "core/error.h"
@@ -30,38 +30,36 @@ constexpr Unit kRates[] = {{"bps", 1 / 8.},   {"kbps", 1e3 / 8}, {"Mbps", 1e6 / 
   throw UsageError(fmt::format("'{}' is not {}: write {}", text, what, right));
 }
 
-// The number at the front, and where it ends; nullptr where there is none.
-const char* number_at_front(std::string_view text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && std::isfinite(value) ? end : nullptr;
-}
-
 double with_unit(std::string_view text, std::span<const Unit> units, std::string_view what,
                  std::string_view right) {
-  double value = 0;
-  const char* end = number_at_front(text, value);
-  if (!end || value < 0) fail(what, text, right);
-  const std::string_view suffix(end, text.data() + text.size() - end);
+  std::string_view suffix = text;
+  const auto value = take_number<double>(suffix);
+  if (!value || *value < 0) fail(what, text, right);
   for (const Unit& unit : units)
-    if (unit.suffix == suffix) return value * unit.factor;
+    if (unit.suffix == suffix) return *value * unit.factor;
   fail(what, text, right);
 }
 
 }  // namespace
 
 double parse_number(std::string_view text) {
-  double value = 0;
-  if (number_at_front(text, value) != text.data() + text.size())
-    fail("a number", text, "one such as 0.5 or 1e-3");
-  return value;
+  const auto value = number_in<double>(text);
+  if (!value) fail("a number", text, "one such as 0.5 or 1e-3");
+  return *value;
 }
 
 std::int64_t parse_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    fail("a whole number", text, "one such as 3");
-  return value;
+  const auto value = number_in<std::int64_t>(text);
+  if (!value) fail("a whole number", text, "one such as 3");
+  return *value;
+}
+
+int parse_integer(std::string_view what, std::string_view text, int least, int most) {
+  const auto value = number_in<int>(text);
+  if (!value || *value < least || *value > most)
+    throw UsageError(
+        fmt::format("{} must be a whole number from {} to {}, not '{}'", what, least, most, text));
+  return *value;
 }
 
 bool parse_flag(std::string_view text) {
@@ -86,6 +84,22 @@ double parse_duration(std::string_view text) {
 double parse_rate(std::string_view text) {
   return with_unit(text, kRates, "a rate",
                    "a number with kbps, Mbps or Gbps (or kbit, Mbit, Gbit), such as 10Gbps");
+}
+
+std::string time_in_words(double seconds) {
+  if (seconds > 0 && seconds < 1e-4) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds > 0 && seconds < 0.1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  if (seconds < 100) return fmt::format("{:.3g} s", seconds);
+  const auto s = static_cast<long>(seconds);
+  return s < 3600 ? fmt::format("{} min {} s", s / 60, s % 60)
+                  : fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+std::string bytes_in_words(double bytes) {
+  const char* const units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
 }
 
 }  // namespace lockstep

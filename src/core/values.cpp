@@ -13,21 +13,14 @@ constexpr std::array<std::string_view, 6> kTypes{"fp32", "fp64", "fp16", "bf16",
 constexpr std::array<std::size_t, 6> kSizes{4, 8, 2, 2, 4, 8};
 constexpr std::array<std::string_view, 4> kOps{"sum", "mean", "min", "max"};
 
-template <class Enum, std::size_t n>
-Enum named(std::string_view what, std::string_view name,
-           const std::array<std::string_view, n>& names) {
-  for (std::size_t i = 0; i < n; ++i)
-    if (names[i] == name) return static_cast<Enum>(i);
-  throw_unknown(what, name, names);
-}
-
 }  // namespace
 
 std::size_t size_of(Type type) { return kSizes[static_cast<std::size_t>(type)]; }
 std::string_view name_of(Type type) { return kTypes[static_cast<std::size_t>(type)]; }
 std::string_view name_of(Op op) { return kOps[static_cast<std::size_t>(op)]; }
-Type type_named(std::string_view name) { return named<Type>("type", name, kTypes); }
-Op op_named(std::string_view name) { return named<Op>("operator", name, kOps); }
+Type type_named(std::string_view name) {
+  return static_cast<Type>(index_named("type", name, kTypes));
+}
 
 Values Values::part(Slice slice) const {
   if (slice.end() > count_)

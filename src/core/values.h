@@ -19,7 +19,6 @@ std::size_t size_of(Type);
 std::string_view name_of(Type);
 std::string_view name_of(Op);
 Type type_named(std::string_view);  // UsageError lists the names
-Op op_named(std::string_view);
 
 class Values {
  public:

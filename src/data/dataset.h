@@ -2,6 +2,7 @@
 // process share one; no LibTorch here: loader.h makes tensors of what is read.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,7 +12,11 @@
 namespace lockstep {
 
 using Shape = std::vector<std::int64_t>;  // of one sample: channels, height, width; or any other
-std::size_t values_in(const Shape&);
+inline std::size_t values_in(const Shape& shape) {
+  std::size_t values = 1;
+  for (std::int64_t extent : shape) values *= static_cast<std::size_t>(extent);
+  return values;
+}
 
 // What is known of a set before any sample is read.
 struct Facts {
@@ -43,7 +48,7 @@ class Dataset {
   virtual std::vector<std::string> damaged() const { return {}; }
 
   // Forgets all but the first `most` samples. Before the set is shared.
-  void keep_first(std::size_t most);
+  void keep_first(std::size_t most) { facts_.labels.resize(std::min(most, size())); }
 
  protected:
   explicit Dataset(Facts facts) : facts_(std::move(facts)), values_(values_in(facts_.shape)) {}

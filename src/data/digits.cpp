@@ -1,8 +1,11 @@
-#include "data/digits.h"
-
+// digits: generated digit images for machines with no data: strokes as a hand draws them, slanted,
+// bent, thick or thin, with noise. Learnable, and not trivially so.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/error.h"
@@ -12,6 +15,9 @@
 
 namespace lockstep {
 namespace {
+
+constexpr int kDigitSide = 28;
+constexpr std::size_t kDigitPixels = kDigitSide * kDigitSide;
 
 struct Point {
   float x, y;  // in a unit square, y downwards
@@ -119,8 +125,8 @@ void expose(const Canvas& canvas, float brightness, Rng& rng, std::span<std::uin
   }
 }
 
-}  // namespace
-
+// Draws image number `index` (0 background, 255 ink) and returns its digit. The same (seed, index)
+// gives the same image.
 int draw_digit(std::uint64_t seed, std::uint32_t index,
                std::span<std::uint8_t, kDigitPixels> image) {
   Rng rng(seed, static_cast<int>(index), purpose_of("digit"));
@@ -136,6 +142,8 @@ int draw_digit(std::uint64_t seed, std::uint32_t index,
   expose(canvas, static_cast<float>(.75 + .25 * rng.uniform()), rng, image);
   return digit;
 }
+
+}  // namespace
 
 Data open_digits(const Options& options, const OpenRequest& request) {
   const auto seed = static_cast<std::uint64_t>(options.integer("seed", 1));

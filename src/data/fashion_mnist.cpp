@@ -21,7 +21,7 @@ using std::filesystem::path;
 constexpr std::size_t kSide = 28, kPixels = kSide * kSide;
 constexpr int kClasses = 10, kTestShare = 7;
 
-struct Sample {
+struct Drawing {
   char label;
   std::string pixels;
 };
@@ -40,14 +40,14 @@ std::string pixels_in(const nlohmann::json& list, const path& file) {
   return pixels;
 }
 
-std::vector<Sample> samples_in(const path& file, char label) {
+std::vector<Drawing> samples_in(const path& file, char label) {
   const FileBytes content(file);
   const auto* text = reinterpret_cast<const char*>(content.bytes().data());
   const auto json =
       nlohmann::json::parse(text, text + content.bytes().size(), nullptr, /*exceptions=*/false);
   if (!json.is_object() || !json.contains("data") || !json["data"].is_array())
     refuse(file, "it holds no JSON object with a list called data");
-  std::vector<Sample> samples;
+  std::vector<Drawing> samples;
   for (const auto& list : json["data"]) {
     if (list.is_array() && list.empty()) continue;  // class 0 has two of these
     if (!list.is_array() || list.size() != kPixels)
@@ -59,7 +59,7 @@ std::vector<Sample> samples_in(const path& file, char label) {
   return samples;
 }
 
-void shuffle(std::vector<Sample>& samples, Rng& rng) {
+void shuffle(std::vector<Drawing>& samples, Rng& rng) {
   for (std::size_t left = samples.size(); left > 1; --left)
     std::swap(samples[left - 1], samples[rng.below(left)]);
 }
@@ -70,13 +70,13 @@ std::string big_end_first(std::size_t number) {
   return bytes;
 }
 
-void write(const path& folder, const std::string& stem, const std::vector<Sample>& samples) {
+void write(const path& folder, const std::string& stem, const std::vector<Drawing>& samples) {
   std::ofstream images(folder / (stem + "-images-idx3-ubyte"), std::ios::binary);
   std::ofstream labels(folder / (stem + "-labels-idx1-ubyte"), std::ios::binary);
   images << big_end_first(0x803) << big_end_first(samples.size()) << big_end_first(kSide)
          << big_end_first(kSide);
   labels << big_end_first(0x801) << big_end_first(samples.size());
-  for (const Sample& sample : samples) {
+  for (const Drawing& sample : samples) {
     images << sample.pixels;
     labels << sample.label;
   }
@@ -88,9 +88,9 @@ void write(const path& folder, const std::string& stem, const std::vector<Sample
 
 void rebuild_fashion_mnist(const path& from, const path& to) {
   Rng rng(1, 0, purpose_of("fashion-mnist"));
-  std::vector<Sample> train, test;
+  std::vector<Drawing> train, test;
   for (int c = 0; c < kClasses; ++c) {
-    std::vector<Sample> all = samples_in(from / fmt::format("{}.json", c), static_cast<char>(c));
+    std::vector<Drawing> all = samples_in(from / fmt::format("{}.json", c), static_cast<char>(c));
     shuffle(all, rng);
     const auto first = std::make_move_iterator(all.begin()),
                end = std::make_move_iterator(all.end());

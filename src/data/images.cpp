@@ -3,15 +3,39 @@
 // class, so that labels and counts stay true, and is named in damaged().
 #include <unistd.h>
 
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
 #include "core/error.h"
 #include "core/ordinary_file.h"
-#include "data/damage_log.h"
 #include "data/open.h"
 #include "data/picture_crop.h"
 #include "data/picture_folder.h"
 
 namespace lockstep {
 namespace {
+
+// Samples found damaged while reading, by whichever thread found them.
+class DamageLog {
+ public:
+  void note(std::size_t sample, std::string what) {
+    const std::lock_guard lock(mutex_);
+    found_.try_emplace(sample, std::move(what));
+  }
+  // Each sample once, ascending.
+  std::vector<std::string> all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> all;
+    for (const auto& [sample, what] : found_) all.push_back(what);
+    return all;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::string> found_;
+};
 
 using std::filesystem::path;
 

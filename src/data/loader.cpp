@@ -1,19 +1,8 @@
 #include "data/loader.h"
 
-#include <numeric>
-
 #include "core/error.h"
 
 namespace lockstep {
-
-std::function<Picks(std::uint64_t)> in_order(std::size_t samples, std::size_t batch) {
-  return [=](std::uint64_t number) {
-    const std::size_t begin = std::min(samples, static_cast<std::size_t>(number) * batch);
-    Picks picks{std::vector<std::uint32_t>(std::min(batch, samples - begin))};
-    std::iota(picks.indices.begin(), picks.indices.end(), static_cast<std::uint32_t>(begin));
-    return picks;
-  };
-}
 
 Loader::Loader(const Dataset& set, std::function<Picks(std::uint64_t)> picks, std::uint64_t end,
                ReaderPool* pool, int ahead)

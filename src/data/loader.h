@@ -23,8 +23,6 @@ struct Picks {
   std::vector<std::uint32_t> indices;  // none: an empty batch
   std::uint64_t variation = 0;         // see Dataset::read
 };
-// The set in its own order, for evaluation.
-std::function<Picks(std::uint64_t)> in_order(std::size_t samples, std::size_t batch);
 
 // Belongs to one thread; set and pool outlive it.
 class Loader {

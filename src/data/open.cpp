@@ -1,5 +1,7 @@
 #include "data/open.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/names.h"
 #include "data/idx.h"
@@ -13,23 +15,6 @@ constexpr DatasetRow kRows[] = {
 #include "data/datasets.def"
 #undef DATASET
 };
-
-// "samples=1024,mean=0.5,0.4": samples, mean.
-std::vector<std::string_view> keys_in(std::string_view text) {
-  std::vector<std::string_view> keys;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    if (part.find('=') != std::string_view::npos) keys.push_back(part.substr(0, part.find('=')));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-  }
-  return keys;
-}
-
-const DatasetRow* row_named(std::string_view name) {
-  for (const DatasetRow& row : kRows)
-    if (row.name == name) return &row;
-  return nullptr;
-}
 
 // What lies in a folder.
 std::string_view kind_of(const std::filesystem::path& folder) {
@@ -54,7 +39,8 @@ std::string with_dir_key(std::string_view spec) {
 
 std::string resolved(std::string_view spec) {
   const std::string_view name = Options::name_in(spec);
-  if (row_named(name)) return with_dir_key(spec);
+  if (std::ranges::find(kRows, name, &DatasetRow::name) != std::end(kRows))
+    return with_dir_key(spec);
   if (is_directory(std::filesystem::path(name))) {
     const std::string_view rest = spec.substr(name.size());
     return fmt::format("{}:dir={}{}{}", kind_of(name), name, rest.empty() ? "" : ",",
@@ -62,9 +48,7 @@ std::string resolved(std::string_view spec) {
   }
   if (name.find_first_of("/.") != std::string_view::npos)
     throw UsageError(fmt::format("--data {}: there is no such folder", name));
-  std::vector<std::string_view> names;
-  for (const DatasetRow& row : kRows) names.push_back(row.name);
-  throw_unknown("data set", name, names);
+  return std::string(spec);  // an unknown name
 }
 
 }  // namespace
@@ -73,7 +57,7 @@ std::span<const DatasetRow> datasets() { return kRows; }
 
 Data open_data(std::string_view spec, const OpenRequest& request) {
   const std::string text = resolved(spec);
-  const DatasetRow& row = *row_named(Options::name_in(text));
+  const DatasetRow& row = row_named("data set", Options::name_in(text), kRows);
   Data data = row.open(Options(text, keys_in(row.keys)), request);
   if (data.spec.empty()) data.spec = text;
   if (request.limit > 0) data.train->keep_first(request.limit);

@@ -74,12 +74,7 @@ std::span<const PublishedSet> published_sets() {
 }
 
 const PublishedSet& published(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const PublishedSet& set : published_sets()) {
-    if (set.name == name) return set;
-    names.push_back(set.name);
-  }
-  throw_unknown("data set to fetch", name, names);
+  return row_named("data set to fetch", name, published_sets());
 }
 
 bool PublishedSet::is_in(const path& folder) const {

@@ -1,5 +1,5 @@
 // Numbers as they lie in a file: their type, their byte order and how they are arranged. Parsers
-// (idx.h, npy.h) make these out of bytes that nobody vouches for.
+// (idx.h, arrays.h) make these out of bytes that nobody vouches for.
 #pragma once
 
 #include <cstddef>

@@ -137,14 +137,10 @@ Split::Split(std::string_view text) : text_(text), deal_(nullptr), alpha_(.5) {
 #include "data/splits.def"
 #undef SPLIT
   };
-  std::vector<std::string_view> names, keys;
-  for (std::size_t r = 0; r < std::size(kRows); ++r) {
-    names.push_back(kRows[r].name);
-    if (kRows[r].name != Options::name_in(text)) continue;
-    deal_ = kDeals[r];
-    if (!kRows[r].keys.empty()) keys.push_back(kRows[r].keys.substr(0, kRows[r].keys.find('=')));
-  }
-  if (!deal_) throw_unknown("split", Options::name_in(text), names);
+  const SplitRow& row = row_named("split", Options::name_in(text), kRows);
+  deal_ = kDeals[&row - kRows];
+  std::vector<std::string_view> keys;
+  if (!row.keys.empty()) keys.push_back(row.keys.substr(0, row.keys.find('=')));
   const Options options(text, keys);
   if (keys.empty()) return;
   alpha_ = options.number("alpha", alpha_);

@@ -68,16 +68,4 @@ Traffic total_with(const Ledger& ledger, int peer) {
   return sum;
 }
 
-int busiest_peer(const Ledger& ledger) {
-  int busiest = -1;
-  std::uint64_t most = 0;
-  for (int peer = 0; peer < ledger.ranks(); ++peer) {
-    const Traffic t = total_with(ledger, peer);
-    if (t.bytes_sent + t.bytes_received <= most) continue;
-    most = t.bytes_sent + t.bytes_received;
-    busiest = peer;
-  }
-  return busiest;
-}
-
 }  // namespace lockstep

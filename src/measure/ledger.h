@@ -40,7 +40,5 @@ class Ledger {
 Traffic total(const Ledger&);
 Traffic total_of(const Ledger&, Purpose);
 Traffic total_with(const Ledger&, int peer);
-// The peer most bytes went to and came from, the lowest if several; -1 if none did.
-int busiest_peer(const Ledger&);
 
 }  // namespace lockstep

@@ -53,14 +53,8 @@ std::unique_ptr<Network> make_model(std::string_view spec, const ModelInput& inp
     check_fits(*network, spec, input);
     return network;
   }
-  const std::string_view name = Options::name_in(spec);
-  std::array<std::string_view, std::size(kRows)> names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (kRows[i].name == name)
-      return kRows[i].make(Options::with_defaults(spec, kRows[i].defaults), input);
-    names[i] = kRows[i].name;
-  }
-  throw_unknown("model", name, names);
+  const ModelRow& row = row_named("model", Options::name_in(spec), kRows);
+  return row.make(Options::with_defaults(spec, row.defaults), input);
 }
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
 #include "replica/optimiser.h"
 
-#include <array>
 #include <limits>
 
 #include "core/error.h"
@@ -16,15 +15,6 @@ constexpr OptimiserRow kRows[] = {
 #undef OPTIMISER
 };
 
-const OptimiserRow& row_named(std::string_view name) {
-  std::array<std::string_view, std::size(kRows)> names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    names[i] = kRows[i].name;
-    if (names[i] == name) return kRows[i];
-  }
-  throw_unknown("optimizer", name, names);
-}
-
 struct Limit {
   std::string_view key;
   double least, below;
@@ -39,7 +29,7 @@ constexpr Limit kLimits[] = {{"lr", 0, kNone},           {"eps", 0, kNone},   {"
 std::span<const OptimiserRow> optimisers() { return kRows; }
 
 Options optimiser_options(std::string_view spec) {
-  const OptimiserRow& row = row_named(Options::name_in(spec));
+  const OptimiserRow& row = row_named("optimizer", Options::name_in(spec), kRows);
   Options options = Options::with_defaults(spec, row.defaults);
   for (const auto& [key, least, below] : kLimits) {
     if (!options.takes(key)) continue;
@@ -56,7 +46,7 @@ Options optimiser_options(std::string_view spec) {
 }
 
 std::unique_ptr<Optimiser> make_optimiser(const Options& options, const FlatModel& model) {
-  return row_named(options.name()).make(options, model);
+  return row_named("optimizer", options.name(), kRows).make(options, model);
 }
 
 }  // namespace lockstep

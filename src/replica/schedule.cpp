@@ -1,7 +1,6 @@
 #include "replica/schedule.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -18,14 +17,6 @@ constexpr ScheduleRow kRows[] = {
     {"cosine", "floor=0", "half a cosine from the full rate down to `floor`"},
 };
 
-std::size_t row_named(std::string_view name) {
-  std::array<std::string_view, std::size(kRows)> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kRows[i].name;
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) throw_unknown("schedule", name, names);
-  return static_cast<std::size_t>(found - names.begin());
-}
-
 std::uint64_t steps_in(double epochs, const ScheduleInput& input, std::string_view what) {
   if (!(epochs >= 0) || std::isinf(epochs))
     throw UsageError(fmt::format("{} is {}: give a number of epochs", what, epochs));
@@ -41,9 +32,9 @@ Schedule::Schedule(std::string_view spec, const ScheduleInput& input)
     : peak_(input.base_lr * input.scale),
       warmup_(steps_in(input.warmup_epochs, input, "--warmup-epochs")),
       steps_(input.steps) {
-  const std::size_t row = row_named(Options::name_in(spec));
-  const Options options = Options::with_defaults(spec, kRows[row].defaults);
-  shape_ = static_cast<Shape>(row);
+  const ScheduleRow& row = row_named("schedule", Options::name_in(spec), kRows);
+  const Options options = Options::with_defaults(spec, row.defaults);
+  shape_ = static_cast<Shape>(&row - kRows);
   start_ = input.scale != 1 ? input.base_lr : peak_ / static_cast<double>(std::max(warmup_, 1ul));
   if (shape_ == Shape::step) {
     factor_ = options.number("factor");

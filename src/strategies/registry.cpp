@@ -74,16 +74,8 @@ std::span<const StrategyRow> strategies() { return kRows; }
 
 const StrategyRow& strategy_named(std::string_view spec, const StrategyRow* own) {
   const std::string_view name = Options::name_in(spec);
-  std::vector<std::string_view> names;
-  const auto is_named = [&](const StrategyRow& row) {
-    names.push_back(row.name);
-    if (!row.alias.empty()) names.push_back(row.alias);
-    return name == row.name || (name == row.alias && !name.empty());
-  };
-  if (own && is_named(*own)) return *own;
-  for (const StrategyRow& row : kRows)
-    if (is_named(row)) return row;
-  throw_unknown("strategy", name, names);
+  if (own && (name == own->name || (name == own->alias && !name.empty()))) return *own;
+  return row_named("strategy", name, kRows);
 }
 
 std::string full_spec(std::string_view spec, const StrategyRow* own) {

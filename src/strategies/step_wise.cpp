@@ -23,11 +23,11 @@
 namespace lockstep {
 namespace {
 
-enum class Start { fixed, forward, backward, zigzag, random };
+enum class PassStart { fixed, forward, backward, zigzag, random };
 
 class StepWise final : public Strategy, public Statement {
  public:
-  StepWise(const Crew& crew, bool chunked, Start start, std::uint64_t full_pass)
+  StepWise(const Crew& crew, bool chunked, PassStart start, std::uint64_t full_pass)
       : Strategy(crew, {.statement = this}),
         chunked_(chunked),
         start_(start),
@@ -107,10 +107,10 @@ class StepWise final : public Strategy, public Statement {
     const int m = crew_.workers, turn = static_cast<int>(step % m);
     std::vector<int> order(m);
     std::iota(order.begin(), order.end(), 0);
-    if (start_ == Start::forward) std::rotate(order.begin(), order.begin() + turn, order.end());
-    if (start_ == Start::backward) std::rotate(order.begin(), order.end() - turn, order.end());
-    if (start_ == Start::zigzag && step % 2 == 1) std::reverse(order.begin(), order.end());
-    if (start_ == Start::random) {  // the same on all ranks
+    if (start_ == PassStart::forward) std::rotate(order.begin(), order.begin() + turn, order.end());
+    if (start_ == PassStart::backward) std::rotate(order.begin(), order.end() - turn, order.end());
+    if (start_ == PassStart::zigzag && step % 2 == 1) std::reverse(order.begin(), order.end());
+    if (start_ == PassStart::random) {  // the same on all ranks
       Rng rng(crew_.rank.seed, 0, purpose_of("step-wise order") + step);
       for (int k = m - 1; k > 0; --k) std::swap(order[k], order[rng.below(k + 1)]);
     }
@@ -185,7 +185,7 @@ class StepWise final : public Strategy, public Statement {
   }
 
   const bool chunked_;
-  const Start start_;
+  const PassStart start_;
   const std::uint64_t full_pass_;
 };
 
@@ -195,7 +195,7 @@ StrategyMaker step_wise(const Options& options) {
   constexpr std::string_view forms[] = {"token", "chunked"};
   constexpr std::string_view starts[] = {"fixed", "forward", "backward", "zigzag", "random"};
   const bool chunked = options.choice("form", forms) == 1;
-  const auto start = static_cast<Start>(options.choice("start", starts));
+  const auto start = static_cast<PassStart>(options.choice("start", starts));
   const std::int64_t full = options.integer("full_pass");
   if (full < 0)
     throw UsageError(fmt::format("full_pass of 'step-wise' is {}: at least 0 (never)", full));

@@ -12,15 +12,46 @@
 #include "study/figures.h"
 
 namespace lockstep::study {
+
+std::optional<std::size_t> CsvTable::column(const std::string& name) const {
+  const auto found = std::ranges::find(columns, name);
+  if (found == columns.end()) return {};
+  return found - columns.begin();
+}
+
+CsvTable csv_table(const std::string& text, const std::string& path) {
+  std::vector<std::vector<std::string>> lines{{""}};
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    std::string& field = lines.back().back();
+    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+      field += text[++i];
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted || (c != ',' && c != '\r' && c != '\n')) {
+      field += c;
+    } else if (c == ',') {
+      lines.back().emplace_back();
+    } else if (c == '\n') {
+      lines.push_back({""});
+    }
+  }
+  if (quoted) throw UsageError(path + " ends within quotes: it is no CSV, or it was cut");
+  if (lines.back() == std::vector<std::string>{""}) lines.pop_back();
+  if (lines.empty())
+    throw UsageError(path + " is empty: a CSV starts with the names of its columns");
+  CsvTable table{lines[0], {lines.begin() + 1, lines.end()}};
+  for (std::size_t r = 0; r < table.rows.size(); ++r)
+    if (table.rows[r].size() != table.columns.size())
+      throw UsageError(fmt::format("{}: row {} has {} fields, and its header {}", path, r + 1,
+                                   table.rows[r].size(), table.columns.size()));
+  return table;
+}
+
 namespace {
 
 constexpr std::string_view kTuned = ", tuned";  // ends the label of a variant with tuned flags
-
-std::optional<double> number_in(const std::string& text) try {
-  return parse_number(text);
-} catch (const UsageError&) {
-  return {};
-}
 
 class ChartMaker {
  public:
@@ -66,7 +97,7 @@ class ChartMaker {
     for (const char* key : {"score", "samples_per_second", "time_us"})
       if (const auto at = table_.column(key))
         for (const Row& row : table_.rows)
-          if (number_in(row[*at])) return key;
+          if (number_in<double>(row[*at])) return key;
     throw UsageError(path_ +
                      " has no score, samples_per_second or time_us: say what to draw with "
                      "--y COLUMN");
@@ -141,7 +172,7 @@ class ChartMaker {
 
   void gather() {
     for (const Row& row : table_.rows) {
-      const auto y = number_in(field(row, y_));
+      const auto y = number_in<double>(field(row, y_));
       if (!y || (request_.y_log && *y <= 0)) continue;
       std::set<std::pair<std::string, std::string>> taken;  // a run counts once in a point
       for (const std::string& label : labels_of(row))
@@ -160,7 +191,7 @@ class ChartMaker {
     Group& group = groups_[series][key];
     group.x_text = x;
     group.y.push_back(y);
-    if (const auto number = number_in(x))
+    if (const auto number = number_in<double>(x))
       group.x.push_back(*number);
     else
       named_ = true;

@@ -2,13 +2,24 @@
 // file beside it.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "study/csv_table.h"
 #include "study/svg_chart.h"
 
 namespace lockstep::study {
+
+struct CsvTable {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // as many fields each as there are columns
+
+  std::optional<std::size_t> column(const std::string& name) const;
+};
+
+// UsageError names the line that has another number of fields than the header, or an open quote.
+CsvTable csv_table(const std::string& text, const std::string& path);
 
 // Each name is a column, or an axis of the study as the labels in `variant` have it
 // ("…, bandwidth 10Gbps"), or `tuned`: yes where the label says so, else no.

@@ -6,16 +6,53 @@
 
 #include "core/error.h"
 #include "measure/machine.h"
-#include "study/bench_rows.h"
+#include "study/bench_report.h"
 #include "study/comparison.h"
 #include "study/findings.h"
+#include "study/results.h"
 #include "study/samples.h"
-#include "study/variant_curve.h"
+#include "study/statistics.h"
 #include "train/config.h"
 #include "train/json_text.h"
 
 namespace lockstep::study {
 namespace {
+
+// How a variant's score went, over its seeds.
+
+using Json = nlohmann::ordered_json;
+
+// A point for each step that was scored: means over the runs that are done, the score with its
+// interval, and how many runs it stands for.
+Json mean_curve(const Variant& variant, const Records& records) {
+  constexpr const char* kKeys[] = {"epoch", "seconds",           "bytes", "loss", "train_loss",
+                                   "score", "consensus_distance"};
+  std::map<std::uint64_t, std::map<std::string, std::vector<double>>> by_step;
+  for (const std::string& id : variant.runs) {
+    const RunRecord& record = records.at(id);
+    if (!record.done()) continue;
+    for (const Json& point : record.curve)
+      for (const char* key : kKeys)
+        if (point[key].is_number())
+          by_step[point["step"].get<std::uint64_t>()][key].push_back(point[key].get<double>());
+  }
+  Json curve = Json::array();
+  for (const auto& [step, values] : by_step) {
+    Json point = {{"step", step}};
+    for (const char* key : kKeys) {
+      const auto found = values.find(key);
+      point[key] = found == values.end() ? Json() : Json(estimate(found->second).mean);
+    }
+    if (const auto score = values.find("score"); score != values.end()) {
+      const Estimate e = estimate(score->second);
+      point["low"] = e.low ? Json(*e.low) : Json();
+      point["high"] = e.high ? Json(*e.high) : Json();
+      point["n"] = e.n;
+    }
+    curve.push_back(std::move(point));
+  }
+  return curve;
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -191,18 +228,16 @@ Json report(const Study& study, const Records& records, const ReportContext& con
 Flags flags_of(const Json& config) {
   Flags flags;
   const Json standard = to_json(TrainConfig{});
-  for (const auto& [key, value] : config.items()) {
-    if (!standard.contains(key) || standard[key] == value || key == "cache" || key == "out" ||
-        key == "resume")
-      continue;
-    std::string name = key == "faults" ? "fault" : key;
-    std::ranges::replace(name, '_', '-');
+  for (const Setting& setting : settings()) {
+    const std::string key(setting.name), flag(setting.flag());
+    const Json value = config.value(key, standard[key]);
+    if (value == standard[key] || key == "cache" || key == "out" || key == "resume") continue;
     if (value.is_boolean())
-      flags[name] = {{}, value.get<bool>()};
+      flags[flag] = {{}, value.get<bool>()};
     else if (value.is_array())
-      flags[name] = {value.get<std::vector<std::string>>()};
+      flags[flag] = {value.get<std::vector<std::string>>()};
     else
-      flags[name] = {{value.is_string() ? value.get<std::string>() : json_text(value)}};
+      flags[flag] = {{value.is_string() ? value.get<std::string>() : json_text(value)}};
   }
   return over({}, flags);
 }

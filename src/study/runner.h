@@ -3,11 +3,24 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
-#include "study/folder_lock.h"
 #include "study/study.h"
 
 namespace lockstep::study {
+
+// One study at a time in a folder: two would remove each other's runs.
+class FolderLock {
+ public:
+  // Held until the end of this object or of the process. UsageError if another process holds it or
+  // the folder can't be written to.
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
 
 struct Order {
   const Run* run;

@@ -53,8 +53,7 @@ class Reader {
 
   void only(const toml::table& table, const Keys& keys, const std::string& where) const {
     for (const auto& [key, node] : table) try {
-        if (std::ranges::find(keys, key.str()) == keys.end())
-          throw_unknown("key in " + where, key.str(), keys);
+        index_named("key in " + where, key.str(), keys);
       } catch (const UsageError& e) {
         fail(node, e.what());
       }

@@ -22,8 +22,7 @@ constexpr int kMostRanks = 4096;
 
 void one_of(std::string_view flag, const std::string& value,
             std::initializer_list<std::string_view> valid) {
-  if (std::ranges::find(valid, value) == valid.end())
-    throw_unknown(flag, value, {valid.begin(), valid.size()});
+  index_named(flag, value, {valid.begin(), valid.size()});
 }
 
 // Is it simulated without numbers?

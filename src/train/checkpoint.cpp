@@ -1,12 +1,12 @@
 #include "train/checkpoint.h"
 
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 
 #include "core/error.h"
+#include "core/units.h"
 #include "train/files.h"
 #include "train/gather.h"
 #include "train/json_text.h"
@@ -35,11 +35,8 @@ void check(const std::string& path, const FileSum& found, const nlohmann::json& 
 // N of step-N, and of nothing else.
 std::optional<std::uint64_t> step_in(const std::string& name) {
   constexpr std::string_view kStart = "step-";
-  std::uint64_t step = 0;
-  const char* const end = name.data() + name.size();
   if (!name.starts_with(kStart)) return {};
-  const auto [last, error] = std::from_chars(name.data() + kStart.size(), end, step);
-  return error == std::errc() && last == end ? std::optional(step) : std::nullopt;
+  return number_in<std::uint64_t>(std::string_view(name).substr(kStart.size()));
 }
 
 // Those with a name and a manifest, by step.

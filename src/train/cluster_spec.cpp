@@ -92,11 +92,7 @@ std::span<const ClusterRow> clusters() { return kClusters; }
 std::span<const std::string_view> network_keys() { return kNetworkKeys; }
 
 std::string cluster_kind(const std::string& spec) {
-  std::vector<std::string_view> names;
-  for (const ClusterRow& row : kClusters) names.push_back(row.name);
-  const std::string kind(Options::name_in(spec));
-  if (std::ranges::find(names, kind) == names.end()) throw_unknown("cluster", kind, names);
-  return kind;
+  return std::string(row_named("cluster", Options::name_in(spec), kClusters).name);
 }
 
 SimulatedCluster network_from(const Options& options) {

@@ -10,74 +10,44 @@
 namespace lockstep {
 namespace {
 
-// Every field once, by its flag's name: what is written is what is read.
-template <class Config, class Visit>
-void each_field(Config& c, const Visit& visit) {
-  visit("workers", c.workers);
-  visit("servers", c.servers);
-  visit("server_placement", c.server_placement);
-  visit("threads", c.threads);
-  visit("cluster", c.cluster);
-  visit("transport", c.transport);
-  visit("strategy", c.strategy);
-  visit("collective", c.collective);
-  visit("model", c.model);
-  visit("data", c.data);
-  visit("limit", c.limit);
-  visit("test_limit", c.test_limit);
-  visit("split", c.split);
-  visit("reshard", c.reshard);
-  visit("balanced_batches", c.balanced_batches);
-  visit("batch", c.batch);
-  visit("global_batch", c.global_batch);
-  visit("epochs", c.epochs);
-  visit("steps", c.steps);
-  visit("samples", c.samples);
-  visit("seconds", c.seconds);
-  visit("optimizer", c.optimizer);
-  visit("lr_schedule", c.lr_schedule);
-  visit("lr_scaling", c.lr_scaling);
-  visit("warmup_epochs", c.warmup_epochs);
-  visit("seed", c.seed);
-  visit("target_accuracy", c.target_accuracy);
-  visit("evaluate_every", c.evaluate_every);
-  visit("audit", c.audit);
-  visit("checkpoint_every", c.checkpoint_every);
-  visit("keep", c.keep);
-  visit("resume", c.resume);
-  visit("faults", c.faults);
-  visit("shape", c.shape);
-  visit("profile_out", c.profile_out);
-  visit("sample_every", c.sample_every);
-  visit("timeline", c.timeline);
-  visit("tensorboard", c.tensorboard);
-  visit("out", c.out);
-  visit("cache", c.cache);
+// Takes one field, if the table has it.
+template <class T>
+void read_field(const nlohmann::json& json, const char* name, T& value) {
+  const auto found = json.find(name);
+  if (found == json.end()) return;
+  try {
+    found->get_to(value);
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(fmt::format("the configuration's {} can't be {}", name, found->dump()));
+  }
 }
 
 }  // namespace
 
+std::span<const Setting> settings() {
+  constexpr bool stays = false, changes = true;
+  static constexpr Setting kSettings[] = {
+#define SETTING(type, name, standard, flags, resumed, text) {#name, flags, text, resumed},
+#include "train/settings.def"
+#undef SETTING
+  };
+  return kSettings;
+}
+
 nlohmann::ordered_json to_json(const TrainConfig& config) {
   nlohmann::ordered_json json;
-  each_field(config, [&](const char* name, const auto& value) { json[name] = value; });
+#define SETTING(type, name, standard, flags, resumed, text) json[#name] = config.name;
+#include "train/settings.def"
+#undef SETTING
   return json;
 }
 
 TrainConfig config_from(const nlohmann::json& json, TrainConfig base) {
   if (!json.is_object()) throw UsageError("a configuration must be a table of flags and values");
-  std::vector<std::string_view> names;
-  each_field(base, [&](const char* name, auto& value) {
-    names.emplace_back(name);
-    const auto found = json.find(name);
-    if (found == json.end()) return;
-    try {
-      found->get_to(value);
-    } catch (const nlohmann::json::exception&) {
-      throw UsageError(fmt::format("the configuration's {} can't be {}", name, found->dump()));
-    }
-  });
-  for (const auto& [name, value] : json.items())
-    if (std::ranges::find(names, name) == names.end()) throw_unknown("setting", name, names);
+#define SETTING(type, name, standard, flags, resumed, text) read_field(json, #name, base.name);
+#include "train/settings.def"
+#undef SETTING
+  for (const auto& [name, value] : json.items()) row_named("setting", name, settings());
   return base;
 }
 

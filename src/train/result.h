@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "measure/ledger.h"
+#include "measure/machine.h"
 #include "measure/sampler.h"
-#include "measure/usage.h"
 #include "strategies/figures.h"
 #include "train/config.h"
 #include "train/sample_curve.h"

@@ -1,7 +1,6 @@
 #include "train/resume.h"
 
 #include <filesystem>
-#include <set>
 #include <sstream>
 
 #include "core/error.h"
@@ -12,37 +11,6 @@
 #include "train/run_folder.h"
 
 namespace lockstep {
-
-namespace {
-
-// What may differ between a run and what goes on from its checkpoint: when it ends, what is looked
-// at and kept on the way, and where it runs. All else makes other steps of it.
-bool may_change(std::string_view setting) {
-  static const std::set<std::string_view> all = {"threads",
-                                                 "transport",
-                                                 "cluster",
-                                                 "epochs",
-                                                 "steps",
-                                                 "samples",
-                                                 "seconds",
-                                                 "audit",
-                                                 "faults",
-                                                 "checkpoint_every",
-                                                 "keep",
-                                                 "resume",
-                                                 "shape",
-                                                 "out",
-                                                 "sample_every",
-                                                 "timeline",
-                                                 "target_accuracy",
-                                                 "cache",
-                                                 "evaluate_every",
-                                                 "profile_out",
-                                                 "tensorboard"};
-  return all.contains(setting);
-}
-
-}  // namespace
 
 Resumable run_to_resume(const std::string& path) {
   const Checkpoint checkpoint(path);
@@ -72,19 +40,17 @@ Resumable run_to_resume(const std::string& path) {
 
 void check_resumable(const TrainConfig& saved, const TrainConfig& asked) {
   const auto before = to_json(saved), after = to_json(asked);
-  const auto refuse = [&](const std::string& setting, const std::string& was,
-                          const std::string& is) {
+  const auto refuse = [&](const std::string& setting) {
     throw UsageError(
         fmt::format("the checkpoint {} is of a run with {} {}, so it can't go on with {}",
-                    saved.resume, setting, was, is));
+                    saved.resume, setting, before.at(setting).dump(), after.at(setting).dump()));
   };
-  for (const auto& [setting, value] : before.items())
-    if (!may_change(setting) && value != after.at(setting))
-      refuse(setting, value.dump(), after.at(setting).dump());
+  for (const Setting& setting : settings())
+    if (const std::string name(setting.name); !setting.may_change && before[name] != after[name])
+      refuse(name);
   // Virtual time does not go on as wall time, nor wall time as virtual.
   const bool was_simulated = cluster_kind(saved.cluster) == "sim";
-  if (was_simulated != (cluster_kind(asked.cluster) == "sim"))
-    refuse("cluster", before.at("cluster").dump(), after.at("cluster").dump());
+  if (was_simulated != (cluster_kind(asked.cluster) == "sim")) refuse("cluster");
 }
 
 void check_goes_on(const std::string& path, const Found& found) {

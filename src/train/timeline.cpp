@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <limits>
@@ -13,6 +12,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/units.h"
 #include "core/ordinary_file.h"
 #include "train/files.h"
 #include "train/json_text.h"
@@ -66,9 +66,7 @@ std::string events_until(const std::string& path, std::uint64_t step) {
 }
 
 std::uint64_t number_of(std::string_view text, const std::string& all) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size()) return value;
+  if (const auto value = number_in<std::uint64_t>(text)) return *value;
   throw UsageError(fmt::format(
       "--timeline '{}' is not a range of steps: FIRST-LAST, such as 1-500, or all, or none", all));
 }

@@ -12,9 +12,8 @@ Fault parse_fault(std::string_view text) {
   static constexpr std::array<std::string_view, 3> kKinds{"kill", "stall", "delay"};
   static constexpr std::array<std::string_view, 5> kKeys{"rank", "after", "at", "seconds",
                                                          "probability"};
-  const auto name = std::find(kKinds.begin(), kKinds.end(), Options::name_in(text));
-  if (name == kKinds.end()) throw_unknown("fault", Options::name_in(text), kKinds);
-  const auto kind = static_cast<Fault::Kind>(name - kKinds.begin());
+  const auto kind =
+      static_cast<Fault::Kind>(index_named("fault", Options::name_in(text), kKinds));
   // A kill takes the first three keys, a stall one more, a delay all.
   const Options options(text, std::span(kKeys).first(3 + static_cast<std::size_t>(kind)));
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-struct Scratch {
+struct PoolBlock {
   std::unique_ptr<std::byte[]> data;
   std::size_t capacity = 0;
 };
@@ -16,11 +16,11 @@ struct Scratch {
 class ScratchPool {
  public:
   // At least `bytes` large; contents undefined.
-  Scratch take(std::size_t bytes);
-  void give_back(Scratch&&);
+  PoolBlock take(std::size_t bytes);
+  void give_back(PoolBlock&&);
 
  private:
-  std::vector<Scratch> free_;
+  std::vector<PoolBlock> free_;
 };
 
 }  // namespace lockstep

@@ -17,12 +17,12 @@ constexpr double kLookSeconds = 0.01;  // how often a sleeper looks who died
 
 // One member's line. Words of this meeting and the last: a member can be one meeting ahead, not
 // two.
-struct alignas(64) Place {
+struct alignas(64) MeetingPlace {
   std::atomic<std::uint32_t> arrived;  // how many meetings this member came to
   std::atomic<std::uint32_t> sleepers;
   Window::Words words[2];
 };
-static_assert(sizeof(Place) == 64);
+static_assert(sizeof(MeetingPlace) == 64);
 
 constexpr std::size_t kHead = 4096;  // the line, in a page of its own so that the data is aligned
 
@@ -71,7 +71,7 @@ class ShmWindow final : public Window {
 
   int meet(const Words& words) override {
     ++round_;
-    Place& mine = *mine_;
+    MeetingPlace& mine = *mine_;
     mine.words[round_ & 1] = words;
     mine.arrived.store(round_, std::memory_order_release);
     publisher_fence(sleeper_pays_);
@@ -85,9 +85,11 @@ class ShmWindow final : public Window {
   }
 
  private:
-  Place& place(int rank) const { return *reinterpret_cast<Place*>(maps_[rank].data()); }
+  MeetingPlace& place(int rank) const {
+    return *reinterpret_cast<MeetingPlace*>(maps_[rank].data());
+  }
 
-  bool came(const Place& other) const {
+  bool came(const MeetingPlace& other) const {
     return static_cast<std::int32_t>(other.arrived.load(std::memory_order_acquire) - round_) >= 0;
   }
 
@@ -108,14 +110,14 @@ class ShmWindow final : public Window {
     for (const Request r : sends) t.wait(r);
   }
 
-  void wait_for(int rank, Place& other) {
+  void wait_for(int rank, MeetingPlace& other) {
     Backoff backoff(owner_.host.crowded());
     while (!came(other))
       if (backoff.pause()) return sleep_for(rank, other);
   }
 
   // Not likely near: looks at the clock and who died, moves messages, and sleeps in between.
-  void sleep_for(int rank, Place& other) {
+  void sleep_for(int rank, MeetingPlace& other) {
     Countdown time(owner_.transport.patience_seconds());
     while (!came(other)) {
       owner_.progress();
@@ -141,8 +143,8 @@ class ShmWindow final : public Window {
   const std::vector<int> members_;
   std::vector<SharedMemory> maps_;  // by rank; empty where not mapped
   std::vector<Offer> offers_;       // by rank
-  std::vector<std::pair<int, Place*>> others_;
-  Place* mine_ = nullptr;
+  std::vector<std::pair<int, MeetingPlace*>> others_;
+  MeetingPlace* mine_ = nullptr;
   Bytes mine_bytes_;
   const bool sleeper_pays_ = owner_.host.sleeper_pays();
   std::uint32_t round_ = 0;

@@ -83,7 +83,7 @@ class UcxTransport final : public Transport {
     Tag tag;
     Bytes into;
     Combine combine = nullptr;
-    Scratch scratch;
+    PoolBlock scratch;
     std::size_t bytes = 0;    // to send
     void* request = nullptr;  // UCX's, if it made one
     ucs_status_t status = UCS_OK;

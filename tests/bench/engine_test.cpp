@@ -11,7 +11,6 @@
 
 #include "bench/forked_engine.h"
 #include "bench/piped_engine.h"
-#include "bench/serve.h"
 
 namespace lockstep::bench {
 namespace {

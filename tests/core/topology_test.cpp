@@ -108,38 +108,5 @@ TEST(Topology, FoldingLeavesAHypercube) {
   EXPECT_EQ(hypercube_partner(hypercube_partner(5, 4), 4), 5);
 }
 
-TEST(Topology, ExponentialGraphReachesEverybodyInOneTurn) {
-  for (int m = 1; m <= 40; ++m) {
-    std::set<int> know{0};
-    const int rounds = m == 1 ? 0 : log2_floor(m - 1) + 1;
-    for (int round = 0; round < rounds; ++round) {
-      std::set<int> told;
-      for (int r : know) told.insert(exponential_target(r, m, round));
-      know.merge(told);
-    }
-    EXPECT_EQ(static_cast<int>(know.size()), m);
-    for (int r = 0; r < m; ++r) EXPECT_EQ(exponential_source(exponential_target(r, m, 3), m, 3), r);
-  }
-}
-
-TEST(Topology, PairsAreMutualAndAlternate) {
-  for (int m = 1; m <= 20; ++m)
-    for (int round = 0; round < 4; ++round) {
-      int alone = 0;
-      for (int r = 0; r < m; ++r) {
-        const int partner = pair_partner(r, m, round);
-        EXPECT_EQ(pair_partner(partner, m, round), r);
-        alone += partner == r;
-        if (partner != r) {
-          EXPECT_TRUE(partner == ring_next(r, m) || partner == ring_previous(r, m));
-        }
-        if (m > 2 && partner != r) {
-          EXPECT_NE(pair_partner(r, m, round + 1), partner);
-        }
-      }
-      EXPECT_EQ(alone, m % 2);
-    }
-}
-
 }  // namespace
 }  // namespace lockstep

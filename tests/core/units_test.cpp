@@ -64,5 +64,41 @@ TEST(Units, TheErrorSaysWhatIsRight) {
   }
 }
 
+TEST(Units, TimesInWords) {
+  EXPECT_EQ(time_in_words(0), "0 s");
+  EXPECT_EQ(time_in_words(5.73e-7), "0.573 us");
+  EXPECT_EQ(time_in_words(0.00123), "1.23 ms");
+  EXPECT_EQ(time_in_words(12.34), "12.3 s");
+  EXPECT_EQ(time_in_words(200), "3 min 20 s");
+  EXPECT_EQ(time_in_words(7500), "2 h 5 min");
+}
+
+TEST(Units, BytesInWords) {
+  EXPECT_EQ(bytes_in_words(12), "12 B");
+  EXPECT_EQ(bytes_in_words(1234567), "1.2 MB");
+}
+
+TEST(Units, IntegersHaveBounds) {
+  EXPECT_EQ(parse_integer("-n", "4096", 1, 4096), 4096);
+  for (const char* wrong : {"0", "4097", "99999999999", "3x", " 3", ""}) try {
+      parse_integer("-n", wrong, 1, 4096);
+      FAIL() << wrong;
+    } catch (const UsageError& e) {
+      EXPECT_EQ(std::string(e.what()),
+                "-n must be a whole number from 1 to 4096, not '" + std::string(wrong) + "'");
+    }
+}
+
+TEST(Units, NumbersAreTakenOffTheFrontOrAreTheWholeText) {
+  std::string_view text = "12,5";
+  EXPECT_EQ(take_number<std::uint64_t>(text), 12u);
+  EXPECT_EQ(text, ",5");
+  EXPECT_EQ(take_number<std::uint64_t>(text), std::nullopt);
+  EXPECT_EQ(text, ",5");
+  EXPECT_EQ(number_in<double>("1e-3"), 1e-3);
+  for (const char* none : {"", "inf", "nan", "1 s", "0x10"})
+    EXPECT_EQ(number_in<double>(none), std::nullopt) << none;
+}
+
 }  // namespace
 }  // namespace lockstep

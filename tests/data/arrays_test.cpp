@@ -1,4 +1,6 @@
 // NumPy arrays and CIFAR-10: what is read, and what is refused.
+#include "data/arrays.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "data/files.h"
-#include "data/npy.h"
 #include "data/open.h"
 
 namespace lockstep {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "data/digits.h"
 #include "data/open.h"
 
 namespace lockstep {

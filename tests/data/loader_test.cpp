@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "core/error.h"
 #include "data/open.h"
 
@@ -31,6 +33,16 @@ class Counting : public Dataset {
  private:
   std::uint32_t bad_;
 };
+
+// The set in its own order.
+std::function<Picks(std::uint64_t)> in_order(std::size_t samples, std::size_t batch) {
+  return [=](std::uint64_t number) {
+    const std::size_t begin = std::min(samples, static_cast<std::size_t>(number) * batch);
+    Picks picks{std::vector<std::uint32_t>(std::min(batch, samples - begin))};
+    std::iota(picks.indices.begin(), picks.indices.end(), static_cast<std::uint32_t>(begin));
+    return picks;
+  };
+}
 
 TEST(Loader, MakesTensorsOfThePlansSamples) {
   const Data data = open_data("digits:samples=50,test_samples=1", {});

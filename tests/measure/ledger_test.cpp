@@ -21,8 +21,6 @@ TEST(Ledger, Totals) {
   EXPECT_EQ(total_of(ledger, Purpose::gradients), (Traffic{110, 3, 50, 1}));
   EXPECT_EQ(total_of(ledger, Purpose::control), Traffic{});
   EXPECT_EQ(total_with(ledger, 2), (Traffic{10, 1, 400, 4}));
-  EXPECT_EQ(busiest_peer(ledger), 2);
-  EXPECT_EQ(busiest_peer(Ledger(3)), -1);
 }
 
 TEST(Ledger, ADifferenceIsWhatHappenedSince) {
