@@ -1,4 +1,4 @@
-// Example 2 of 4: a plain LibTorch loop, with its own network, optimiser, gradient accumulation and
+// Example 2 of 5: a plain LibTorch loop, with its own network, optimiser, gradient accumulation and
 // clipping. The lines marked `ours` are what it takes to run it on several ranks.
 //
 //   build/release/examples/existing_loop

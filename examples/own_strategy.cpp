@@ -1,4 +1,4 @@
-// Example 3 of 4: trains with a strategy of one's own, pairwise.h, on four ranks. The audit checks
+// Example 3 of 5: trains with a strategy of one's own, pairwise.h, on four ranks. The audit checks
 // at every step that the strategy's weights are the mean that it claims: put 0.6 for 0.5 in
 // update(), and the run stops and says so.
 //

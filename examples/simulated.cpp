@@ -1,4 +1,4 @@
-// Example 4 of 4: the strategy of pairwise.h again, unchanged, beside all-reduce, on eight
+// Example 4 of 5: the strategy of pairwise.h again, unchanged, beside all-reduce, on eight
 // simulated workers on a slow network: real gradients, virtual time. Every run on the same kind of
 // machine prints the same figures.
 //

@@ -1,4 +1,4 @@
-// Example 1 of 4: trains a small network on generated digits, on two ranks that average gradients.
+// Example 1 of 5: trains a small network on generated digits, on two ranks that average gradients.
 //
 //   build/release/examples/two_ranks             two processes of this machine
 //   mpirun -n 4 build/release/examples/two_ranks with LOCKSTEP_KEY_FILE: see lockstep/ranks.h

@@ -14,9 +14,10 @@ std::optional<std::string> variable(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-int launch(int argc, char** argv, int ranks) {
+int launch(int argc, char** argv, int ranks, bool goes_on) {
   LaunchOptions options;
   options.workers = ranks;
+  options.goes_on = goes_on;
   options.command = {""};
   options.command.insert(options.command.end(), argv + std::min(argc, 1), argv + argc);
   return Launch(options).wait();
@@ -44,7 +45,7 @@ int run_ranks(int argc, char** argv, int ranks, const Body& body, const JobOptio
   };
   try {
     const auto start = start_from(variable);
-    if (!start) return launch(argc, argv, ranks);
+    if (!start) return launch(argc, argv, ranks, options.goes_on);
     run_as(*start, body, options);
     return 0;
   } catch (const UsageError& e) {

@@ -33,5 +33,10 @@ TEST(Examples, TheSameStrategyLearnsInSimulation) {
   EXPECT_THAT(output_of("simulated"), ContainsRegex("pairwise +[678][0-9]\\.. % right after"));
 }
 
+TEST(Examples, AnAsynchronousStrategyOfOnesOwnLearnsAndPassesTheAudit) {
+  EXPECT_THAT(output_of("asynchronous"),
+              ContainsRegex("\\[0\\] each of 3 workers took 200 steps: [89][0-9]\\.. % right"));
+}
+
 }  // namespace
 }  // namespace lockstep
