@@ -5,7 +5,7 @@
 //   build/release/examples/asynchronous
 //
 // Prints, after a few seconds (figures may differ a little):
-//   [0] each of 3 workers took 60 steps: 90.6 % right
+//   [0] each of 3 workers took 200 steps: 87.2 % right
 #include <cstdio>
 
 #include "push_pull.h"
@@ -17,9 +17,9 @@ void train_here(lockstep::Rank& rank) {
   config.workers = rank.size() - 1;
   config.model = "mlp:width=32,depth=1";
   config.data = "digits:samples=2000,test_samples=500";
-  config.optimizer = "sgd:lr=0.05";
+  config.optimizer = "sgd:lr=0.08";
   config.batch = 16;
-  config.steps = 60;
+  config.steps = 200;
   config.audit = true;
 
   const lockstep::TrainResult result = lockstep::train(rank, lockstep::Experiment(config)).result;

@@ -35,7 +35,7 @@ TEST(Examples, TheSameStrategyLearnsInSimulation) {
 
 TEST(Examples, AnAsynchronousStrategyOfOnesOwnLearnsAndPassesTheAudit) {
   EXPECT_THAT(output_of("asynchronous"),
-              ContainsRegex("\\[0\\] each of 3 workers took 60 steps: [89][0-9]\\.. % right"));
+              ContainsRegex("\\[0\\] each of 3 workers took 200 steps: [89][0-9]\\.. % right"));
 }
 
 }  // namespace
