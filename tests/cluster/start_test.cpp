@@ -113,16 +113,21 @@ TEST_F(StartTest, RankZeroServesTheCoordinator) {
 }
 
 TEST_F(StartTest, BadValuesAreNamed) {
-  expect_error({{"RANK", "abc"}, {"WORLD_SIZE", "2"}}, "RANK is \"abc\"");
-  expect_error({{"RANK", "1x"}, {"WORLD_SIZE", "2"}}, "RANK is \"1x\"");
-  expect_error({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "RANK is \"-1\"");
+  expect_error({{"RANK", "abc"}, {"WORLD_SIZE", "2"}},
+               "RANK must be a whole number from 0 to 2147483647, not 'abc'");
+  expect_error({{"RANK", "1x"}, {"WORLD_SIZE", "2"}},
+               "RANK must be a whole number from 0 to 2147483647, not '1x'");
+  expect_error({{"RANK", "-1"}, {"WORLD_SIZE", "2"}},
+               "RANK must be a whole number from 0 to 2147483647, not '-1'");
   expect_error({{"RANK", "2"}, {"WORLD_SIZE", "2"}},
                "RANK is 2, but WORLD_SIZE is 2: ranks go from 0 to 1");
-  expect_error({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "WORLD_SIZE is \"0\"");
+  expect_error({{"RANK", "0"}, {"WORLD_SIZE", "0"}},
+               "WORLD_SIZE must be a whole number from 1 to 1048576, not '0'");
   expect_error({{"RANK", "0"}}, "RANK is set but WORLD_SIZE is not");
-  expect_error({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", ""}}, "SLURM_NTASKS is \"\"");
+  expect_error({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", ""}},
+               "SLURM_NTASKS must be a whole number from 1 to 1048576, not ''");
   expect_error({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "65536"}},
-               "MASTER_PORT is \"65536\"");
+               "MASTER_PORT must be a whole number from 1 to 65535, not '65536'");
   expect_error({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCKSTEP_LISTEN", "h:x"}},
                "the port of --listen");
   expect_error({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCKSTEP_TRANSPORT", "smoke"}},
