@@ -90,17 +90,11 @@ void SimulatedMail::unqueue_first(SimulatedStream& s) {
 }
 
 SimulatedRequest* SimulatedMail::take_waiting(SimulatedStream& s) {
-  SimulatedRequest* r = s.first_waiting;
-  const auto any = std::find_if(any_waiting_.begin(), any_waiting_.end(),
-                                [&](auto* a) { return a->tag.key() == s.key; });
-  if (any != any_waiting_.end() && (!r || (*any)->posted < r->posted)) {
-    r = *any;
-    any_waiting_.erase(any);
-  } else if (r) {
-    s.first_waiting = r->next;
-    if (!s.first_waiting) s.last_waiting = nullptr;
-    r->next = nullptr;
-  }
+  SimulatedRequest* const r = s.first_waiting;
+  if (!r) return nullptr;
+  s.first_waiting = r->next;
+  if (!s.first_waiting) s.last_waiting = nullptr;
+  r->next = nullptr;
   return r;
 }
 
@@ -137,20 +131,6 @@ void SimulatedMail::deliver(SimulatedMessage& m, SimulatedRequest& r) {
 }
 
 void SimulatedMail::post(SimulatedRequest& r) {
-  r.posted = ++posts_;
-  if (r.peer == kAnyRank) {
-    const auto shelf = shelves_.find(r.tag.key());
-    if (shelf == shelves_.end() || !shelf->second.first) {
-      any_waiting_.push_back(&r);
-      return;
-    }
-    SimulatedMessage& m = *shelf->second.first;
-    SimulatedStream& s = *m.stream;
-    unqueue_first(s);
-    deliver(m, r);
-    advance(s, nullptr);
-    return;
-  }
   SimulatedStream& s = stream(r.peer, r.tag.key());
   if (s.first && s.first->shelved) {
     SimulatedMessage& m = *s.first;
@@ -164,16 +144,19 @@ void SimulatedMail::post(SimulatedRequest& r) {
 }
 
 void SimulatedMail::withdraw(SimulatedRequest& r) {
-  if (r.peer == kAnyRank) {
-    std::erase(any_waiting_, &r);
-    return;
-  }
   SimulatedStream& s = stream(r.peer, r.tag.key());
   SimulatedRequest* before = nullptr;
   for (auto* x = s.first_waiting; x != &r; x = x->next) before = x;
   (before ? before->next : s.first_waiting) = r.next;
   if (s.last_waiting == &r) s.last_waiting = before;
   r.next = nullptr;
+}
+
+bool SimulatedMail::is_coming(const SimulatedRequest& r) {
+  const SimulatedStream& s = stream(r.peer, r.tag.key());
+  const SimulatedMessage* m = s.first;
+  for (const auto* x = s.first_waiting; x != &r && m; x = x->next) m = m->next;
+  return m != nullptr;
 }
 
 std::optional<Arrival> SimulatedMail::probe(int from, Tag tag) const {
@@ -191,7 +174,6 @@ std::optional<Arrival> SimulatedMail::probe(int from, Tag tag) const {
 
 void SimulatedMail::close() {
   for (auto& [key, s] : streams_) s.first_waiting = s.last_waiting = nullptr;
-  any_waiting_.clear();
 }
 
 }  // namespace lockstep
