@@ -21,8 +21,8 @@ class Pairwise final : public lockstep::Strategy, public lockstep::Statement {
     const lockstep::Scratch theirs(mine, mine.count());
     const int neighbour = neighbour_of(peers.rank(), step);
     const lockstep::Tag tag{lockstep::Purpose::weights};
-    const lockstep::Request sent = peers.send(neighbour, tag, mine.bytes());
-    const lockstep::Request come = peers.recv(neighbour, tag, theirs.values().bytes());
+    lockstep::Pending sent = peers.send(neighbour, tag, mine.bytes());
+    lockstep::Pending come = peers.recv(neighbour, tag, theirs.values().bytes());
     peers.wait(come);
     peers.wait(sent);
     combine(mine, theirs.values().bytes());

@@ -31,15 +31,20 @@ class PushPull final : public lockstep::Strategy,
              std::uint64_t) override {
     lockstep::Transport& peers = crew_.rank.peers;
     std::vector<Word> words(crew_.workers);
-    std::vector<lockstep::Request> open;
+    std::vector<lockstep::Pending> open;
     std::vector<int> whose;
     for (int w = 0; w < crew_.workers; ++w) {
       open.push_back(peers.recv(w, kWord, lockstep::bytes_of(words[w])));
       whose.push_back(w);
     }
     while (!open.empty()) {
-      const std::size_t i = peers.wait_any(open, peers.patience());
+      std::vector<lockstep::Request> requests;
+      for (const lockstep::Pending& word : open) requests.push_back(word.request());
+      const lockstep::Ending ending = peers.wait_any(requests, peers.patience());
+      ending.or_throw();  // a worker that is gone ends this run
+      const std::size_t i = ending.index;
       const int w = whose[i];
+      open[i].ended();
       if (words[w].rests) {
         open.erase(open.begin() + i);
         whose.erase(whose.begin() + i);

@@ -9,8 +9,8 @@ namespace {
 constexpr Tag kBarrier{Purpose::control, 1};
 constexpr Tag kData{Purpose::gradients, 1};
 
-void wait_for(Transport& peers, const std::vector<Request>& requests) {
-  for (Request request : requests) peers.wait(request);
+void wait_for(Transport& peers, std::vector<Pending>& all) {
+  for (Pending& pending : all) peers.wait(pending);
 }
 
 }  // namespace
@@ -44,18 +44,18 @@ const AllReduceRow& OurParticipant::row(const Work& work) {
 
 void OurParticipant::send(int to, Bytes bytes, int messages) {
   const std::size_t length = bytes.size / messages;
-  std::vector<Request> requests;
+  std::vector<Pending> all;
   for (int i = 0; i < messages; ++i)
-    requests.push_back(peers_.send(to, kData, bytes.part(i * length, length)));
-  wait_for(peers_, requests);
+    all.push_back(peers_.send(to, kData, bytes.part(i * length, length)));
+  wait_for(peers_, all);
 }
 
 void OurParticipant::recv(int from, Bytes bytes, int messages) {
   const std::size_t length = bytes.size / messages;
-  std::vector<Request> requests;
+  std::vector<Pending> all;
   for (int i = 0; i < messages; ++i)
-    requests.push_back(peers_.recv(from, kData, bytes.part(i * length, length)));
-  wait_for(peers_, requests);
+    all.push_back(peers_.recv(from, kData, bytes.part(i * length, length)));
+  wait_for(peers_, all);
 }
 
 std::string OurParticipant::chosen(const Work& work, Values values) {

@@ -75,7 +75,7 @@ class RunningChild {
         }),
         end_(order.seconds > 0 ? now() + order.seconds : 0) {}
 
-  Ending run(int interrupt) {
+  study::Ending run(int interrupt) {
     int out = child_.out_fd(), err = child_.err_fd();
     while (!child_.reap()) {
       pollfd events[] = {{child_.pid_fd(), POLLIN, 0},
@@ -85,8 +85,8 @@ class RunningChild {
                          {pauses_.fd(), POLLIN, 0}};
       poll(events, std::size(events), timeout_ms());
       if (pauses_.take() != 0) pause();
-      if (events[3].revents != 0) stop(Ending::Kind::interrupted);
-      if (!stopping() && end_ > 0 && now() >= end_) stop(Ending::Kind::out_of_time);
+      if (events[3].revents != 0) stop(study::Ending::Kind::interrupted);
+      if (!stopping() && end_ > 0 && now() >= end_) stop(study::Ending::Kind::out_of_time);
       if (stopping() && now() >= end_) child_.send(SIGKILL);
       if (events[1].revents != 0 && !errors_.read_from(err)) err = -1;
       if (events[2].revents != 0) take(out);
@@ -100,14 +100,14 @@ class RunningChild {
   }
 
  private:
-  bool stopping() const { return ending_.kind != Ending::Kind::finished; }
+  bool stopping() const { return ending_.kind != study::Ending::Kind::finished; }
 
   int timeout_ms() const {
     if (end_ <= 0) return -1;
     return static_cast<int>(std::clamp(end_ - now(), 0.0, 1e5) * 1000) + 1;
   }
 
-  void stop(Ending::Kind why) {
+  void stop(study::Ending::Kind why) {
     ending_.kind = why;
     end_ = now() + kGraceSeconds;
     child_.send(SIGINT);
@@ -134,7 +134,7 @@ class RunningChild {
     return said.empty() ? ending_text(child_.wait_status()) : said;
   }
 
-  Ending ending_;
+  study::Ending ending_;
   BlockedSignals pauses_{{SIGTSTP}};
   Child child_;
   LinePrinter errors_;
@@ -143,7 +143,7 @@ class RunningChild {
 
 // Runs it to its end, or stops it (SIGINT, and after a grace SIGKILL) when its time is over or
 // `interrupt` becomes readable. Ctrl-Z makes it stand still with us. `watcher` hears of its steps.
-Ending run_child(const Order& order, int interrupt, Watcher& watcher) {
+study::Ending run_child(const Order& order, int interrupt, Watcher& watcher) {
   return RunningChild(order, watcher).run(interrupt);
 }
 

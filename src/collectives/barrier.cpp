@@ -9,8 +9,8 @@ template <class Wait>
 void meet(Transport& transport, Tag tag, Wait wait) {
   const int m = transport.size(), r = transport.rank();
   for (int d = 1; d < m; d *= 2) {
-    const Request heard = transport.recv((r - d + m) % m, tag, {});
-    const Request told = transport.send((r + d) % m, tag, {});
+    Pending heard = transport.recv((r - d + m) % m, tag, {});
+    Pending told = transport.send((r + d) % m, tag, {});
     wait(heard);
     wait(told);
   }
@@ -19,11 +19,11 @@ void meet(Transport& transport, Tag tag, Wait wait) {
 }  // namespace
 
 void barrier(Transport& transport, Tag tag) {
-  meet(transport, tag, [&](Request request) { transport.wait(request); });
+  meet(transport, tag, [&](Pending& pending) { transport.wait(pending); });
 }
 
 void patient_barrier(Transport& transport, Tag tag) {
-  meet(transport, tag, [&](Request request) { wait_while_it_lives(transport, request); });
+  meet(transport, tag, [&](Pending& pending) { wait_while_it_lives(transport, pending); });
 }
 
 }  // namespace lockstep

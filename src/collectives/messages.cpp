@@ -75,27 +75,32 @@ Slice Messages::segment(const Transfer& transfer, int number) {
 }
 
 void Messages::run() {
-  try {
-    for (const bool out : {false, true})  // receives first: then less arrives unexpected
-      for (Line& line : lines_)
-        if (line.out == out) post(line);
-    while (!oldest_.empty()) {
-      Arrival arrival;
-      const std::size_t i = transport_.wait_any(oldest_, transport_.patience(), &arrival);
-      Line& line = lines_[oldest_line_[i]];
-      oldest_[i] = oldest_.back(), oldest_.pop_back();
-      oldest_line_[i] = oldest_line_.back(), oldest_line_.pop_back();
-      end(line, arrival);
-    }
-  } catch (const std::exception&) {
-    cancel_all();
-    throw;
+  struct Forgetting {
+    Messages& messages;
+    ~Forgetting() { messages.forget(); }
+  } const at_the_end{*this};
+  for (const bool out : {false, true})  // receives first: then less arrives unexpected
+    for (Line& line : lines_)
+      if (line.out == out) post(line);
+  while (!oldest_.empty()) {
+    const Ending ending = transport_.wait_any(oldest_, transport_.patience());
+    const Arrival& arrival = ending.or_throw();
+    Line& line = lines_[oldest_line_[ending.index]];
+    oldest_[ending.index] = oldest_.back(), oldest_.pop_back();
+    oldest_line_[ending.index] = oldest_line_.back(), oldest_line_.pop_back();
+    end(line, arrival);
   }
   for (const Line& line : lines_)
     if (line.head != kStart) throw InternalError("a collective's program waits for itself");
+}
+
+// Gives up what is still open.
+void Messages::forget() {
+  lines_.clear();
+  oldest_.clear();
+  oldest_line_.clear();
   transfers_.clear();
   totals_.clear();
-  lines_.clear();
 }
 
 // Whatever may start on this line, starts.
@@ -106,17 +111,19 @@ void Messages::post(Line& line) {
         transfer.after == kStart ? transfer.segments : transfers_[transfer.after].ended;
     if (transfer.posted == ready) return;
     const Values part = transfer.values.part(segment(transfer, transfer.posted));
-    const Request request =
-        line.out ? transport_.send(line.peer, transfer.tag, part.bytes())
-                 : transport_.recv(line.peer, transfer.tag, part.bytes(), transfer.combine);
-    line.at(line.posted) = {request, line.head, transfer.posted};
+    Posted& posted = line.at(line.posted);
+    posted.pending = line.out
+                         ? transport_.send(line.peer, transfer.tag, part.bytes())
+                         : transport_.recv(line.peer, transfer.tag, part.bytes(), transfer.combine);
+    posted.step = line.head;
+    posted.segment = transfer.posted;
     if (line.posted++ == line.ended) wait_for(line);
     if (++transfer.posted == transfer.segments) line.head = transfer.next;
   }
 }
 
 void Messages::wait_for(Line& line) {
-  oldest_.push_back(line.at(line.ended).request);
+  oldest_.push_back(line.at(line.ended).pending.request());
   oldest_line_.push_back(static_cast<int>(&line - lines_.data()));
 }
 
@@ -131,7 +138,8 @@ TransportError Messages::wrong_size(int peer, Tag tag, std::size_t bytes, Values
 
 // The oldest segment of this line is through.
 void Messages::end(Line& line, const Arrival& arrival) {
-  const Posted through = line.at(line.ended++);
+  Posted& through = line.at(line.ended++);
+  through.pending.ended();
   if (line.posted != line.ended) wait_for(line);
   Transfer& transfer = transfers_[through.step];
   const Slice where = segment(transfer, through.segment);
@@ -144,21 +152,6 @@ void Messages::end(Line& line, const Arrival& arrival) {
   post(line);
   for (Step s = transfer.first_follower; s != kStart; s = transfers_[s].next_follower)
     post(lines_[transfers_[s].line]);
-}
-
-// The buffers are the caller's again. The request that failed has ended already, which is all that
-// cancelling it could say.
-void Messages::cancel_all() {
-  for (Line& line : lines_)
-    for (; line.ended != line.posted; ++line.ended) try {
-        transport_.cancel(line.at(line.ended).request);
-      } catch (const std::exception&) {
-      }
-  oldest_.clear();
-  oldest_line_.clear();
-  transfers_.clear();
-  totals_.clear();
-  lines_.clear();
 }
 
 }  // namespace lockstep

@@ -57,7 +57,8 @@ class Messages {
   void then(Step, std::function<void(Slice)>);
 
   // Runs the program and forgets it. TransportError if a peer is gone or late, or if its messages
-  // have another size or type than expected here; no request stays open then either.
+  // have another size or type than expected here; no request stays open then either, and what was
+  // to be received is undefined.
   void run();
 
  private:
@@ -65,9 +66,9 @@ class Messages {
   static constexpr int kOpenSegments = 8;
 
   struct Posted {
-    Request request;
-    Step step;
-    int segment;
+    Pending pending;
+    Step step = kStart;
+    int segment = 0;
   };
   // All transfers with one peer in one direction, in order; their segments also end in order.
   struct Line {
@@ -100,7 +101,7 @@ class Messages {
   void wait_for(Line&);
   void end(Line&, const Arrival&);
   TransportError wrong_size(int peer, Tag, std::size_t bytes, Values expected) const;
-  void cancel_all();
+  void forget();
 
   Transport& transport_;
   Tag tag_;

@@ -25,20 +25,15 @@ class TransportError : public Error {
  public:
   enum class Kind { dead, left, deadline, mismatch };
   TransportError(Kind kind, int peer, const std::string& what)
-      : TransportError(kind, peer, what, peer) {}
-  TransportError(Kind kind, int peer, const std::string& what, int waited_for)
-      : Error(what), kind_(kind), peer_(peer), waited_for_(waited_for) {}
+      : Error(what), kind_(kind), peer_(peer) {}
   Kind kind() const { return kind_; }
   bool is_gone() const { return kind_ == Kind::dead || kind_ == Kind::left; }
   // The rank at fault (the one that died, also where the news came through another), or -1.
   int peer() const { return peer_; }
-  // The peer of the request that ended thereby, numbered likewise: who goes on without the rank
-  // that is gone goes on without this one. If it was a receive from any: one of those.
-  int waited_for() const { return waited_for_; }
 
  private:
   Kind kind_;
-  int peer_, waited_for_;
+  int peer_;
 };
 
 // A bug of ours, or a machine that refuses (out of memory, no such device). Exit status 1.

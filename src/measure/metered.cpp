@@ -21,56 +21,53 @@ std::unique_ptr<WindowView> Metered::view_of(Window& below) {
   return std::make_unique<View>(below, ledger_);
 }
 
-Request Metered::send(int to, Tag tag, ConstBytes bytes) {
-  const Request request = inner_.send(to, tag, bytes);
+Request Metered::post_send(int to, Tag tag, ConstBytes bytes) {
+  const Request request = inner_.post_send(to, tag, bytes);
   guarded([&] { ledger_.at(to, tag.purpose) += {.bytes_sent = bytes.size, .messages_sent = 1}; });
   open_[request.id] = {tag.purpose, to, bytes.size};
   return request;
 }
 
-Request Metered::recv(int from, Tag tag, Bytes into, Combine combine) {
-  const Request request = inner_.recv(from, tag, into, combine);
+Request Metered::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  const Request request = inner_.post_recv(from, tag, into, combine);
   open_[request.id] = {tag.purpose};
   return request;
 }
 
-void Metered::ended(Request request, const Arrival& arrival) {
+void Metered::ended(Request request, const Ending& ending) {
   const auto entry = open_.find(request.id);
   if (entry == open_.end()) return;  // posted below this decorator
-  if (entry->second.to == -1)
+  if (entry->second.to == -1 && ending.arrived())
     guarded([&] {
-      ledger_.at(arrival.from, entry->second.purpose) +=
-          {.bytes_received = arrival.bytes, .messages_received = 1};
+      ledger_.at(ending.arrival.from, entry->second.purpose) +=
+          {.bytes_received = ending.arrival.bytes, .messages_received = 1};
     });
   open_.erase(entry);
 }
 
-std::size_t Metered::wait_any(std::span<const Request> requests, Deadline deadline,
-                              Arrival* arrival) {
-  Arrival how;
-  const std::size_t index = inner_.wait_any(requests, deadline, &how);
-  ended(requests[index], how);
-  if (arrival) *arrival = how;
-  return index;
+Ending Metered::wait_any(std::span<const Request> requests, Deadline deadline) {
+  Ending ending = inner_.wait_any(requests, deadline);
+  if (!ending.late()) ended(requests[ending.index], ending);
+  return ending;
 }
 
-std::optional<Arrival> Metered::test(Request request) {
-  const auto arrival = inner_.test(request);
-  if (arrival) ended(request, *arrival);
-  return arrival;
+std::optional<Ending> Metered::test(Request request) {
+  auto ending = inner_.test(request);
+  if (ending) ended(request, *ending);
+  return ending;
 }
 
-bool Metered::cancel(Request request) {
-  const bool cancelled = inner_.cancel(request);
+bool Metered::give_up(Request request) noexcept {
+  const bool nothing_came = inner_.give_up(request);
   const auto entry = open_.find(request.id);
-  if (entry == open_.end()) return cancelled;
+  if (entry == open_.end()) return nothing_came;
   const Open& open = entry->second;
-  if (cancelled && open.to != -1)
+  if (nothing_came && open.to != -1)
     guarded([&] {
       ledger_.at(open.to, open.purpose) -= {.bytes_sent = open.bytes, .messages_sent = 1};
     });
   open_.erase(entry);
-  return cancelled;
+  return nothing_came;
 }
 
 }  // namespace lockstep

@@ -1,29 +1,45 @@
-// Counts what passes: a send's payload when it is posted (taken back if it is cancelled), a
-// receive's when it has completed; and what Window::moved reports: read from a peer's memory counts
-// as received, written to it as sent, without a message. A message that arrives while its receive
-// is being cancelled is not counted.
+// Counts what passes: a send's payload when it is posted (taken back if it is given up before it is
+// on its way), a receive's when it has completed; and what Window::moved reports: read from a
+// peer's memory counts as received, written to it as sent, without a message. A message that is
+// lost with a receive that is given up is not counted.
 #pragma once
 
+#include <atomic>
 #include <unordered_map>
 
 #include "measure/ledger.h"
 #include "transport/decorator.h"
-#include "transport/rank.h"
 
 namespace lockstep {
+
+// Keeps apart who changes a ledger and who reads it, for moments. For any thread. Not a Lock: that
+// may pass time in simulation, which giving up a request must not.
+class LedgerGuard {
+ public:
+  void lock() {
+    while (taken_.test_and_set(std::memory_order_acquire)) taken_.wait(true);
+  }
+  void unlock() {
+    taken_.clear(std::memory_order_release);
+    taken_.notify_one();
+  }
+
+ private:
+  std::atomic_flag taken_;
+};
 
 class Metered : public Decorator {
  public:
   // The ledger has a line for each rank of `inner`, outlives this, and belongs to the same thread,
   // or is only touched under `guard`.
-  Metered(Transport& inner, Ledger& ledger, Lock* guard = nullptr)
+  Metered(Transport& inner, Ledger& ledger, LedgerGuard* guard = nullptr)
       : Decorator(inner), ledger_(ledger), guard_(guard) {}
 
-  [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
-  [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) override;
-  std::optional<Arrival> test(Request) override;
-  bool cancel(Request) override;
+  Request post_send(int to, Tag, ConstBytes) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
+  bool give_up(Request) noexcept override;
 
  private:
   class View;
@@ -33,7 +49,7 @@ class Metered : public Decorator {
     std::size_t bytes = 0;
   };
 
-  void ended(Request, const Arrival&);
+  void ended(Request, const Ending&);
   std::unique_ptr<WindowView> view_of(Window&) override;
 
   template <class F>
@@ -44,7 +60,7 @@ class Metered : public Decorator {
   }
 
   Ledger& ledger_;
-  Lock* const guard_;
+  LedgerGuard* const guard_;
   std::unordered_map<std::uint64_t, Open> open_;
 };
 

@@ -1,7 +1,5 @@
-// Counts what a rank's background jobs send and receive, as Metered does for its own lane. Jobs run
-// beside the rank, so the ledger is only touched under the rank's lock: none may be held by who
-// calls anything here, or sends or receives in a job. The inner background and the lock outlive the
-// jobs.
+// Counts what a rank's background jobs send and receive, as Metered does for its own lane. The
+// inner background outlives the jobs.
 #pragma once
 
 #include <memory>
@@ -13,13 +11,12 @@ namespace lockstep {
 
 class MeteredBackground final : public Background {
  public:
-  MeteredBackground(Background& inner, Lock& lock, int ranks)
-      : inner_(inner), lock_(lock), ledger_(std::make_shared<Ledger>(ranks)) {}
+  MeteredBackground(Background& inner, int ranks)
+      : inner_(inner), book_(std::make_shared<Book>(ranks)) {}
 
   std::uint64_t post(Job job) override {
-    used_ = true;
-    return inner_.post([ledger = ledger_, &lock = lock_, job = std::move(job)](Transport& lane) {
-      Metered metered(lane, *ledger, &lock);
+    return inner_.post([book = book_, job = std::move(job)](Transport& lane) {
+      Metered metered(lane, book->ledger, &book->guard);
       job(metered);
     });
   }
@@ -29,18 +26,19 @@ class MeteredBackground final : public Background {
   void ring() override { inner_.ring(); }
 
   Ledger ledger() const {
-    if (!used_) return *ledger_;
-    lock_.lock();
-    Ledger copied = *ledger_;
-    lock_.unlock();
-    return copied;
+    const std::lock_guard hold(book_->guard);
+    return book_->ledger;
   }
 
  private:
+  struct Book {
+    explicit Book(int ranks) : ledger(ranks) {}
+    Ledger ledger;
+    LedgerGuard guard;
+  };
+
   Background& inner_;
-  Lock& lock_;
-  bool used_ = false;                     // else there is nothing to keep apart
-  const std::shared_ptr<Ledger> ledger_;  // a job's too: one may outlive who posted it
+  const std::shared_ptr<Book> book_;  // a job's too: one may outlive who posted it
 };
 
 }  // namespace lockstep

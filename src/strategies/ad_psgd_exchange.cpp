@@ -1,8 +1,8 @@
 #include "strategies/ad_psgd_exchange.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <list>
-#include <optional>
 
 #include "strategies/add_scaled.h"
 #include "transport/patient.h"
@@ -20,54 +20,19 @@ struct Note {
   Projection proof = {};    // of them, for the audit
 };
 
-// An open request that does not outlive its buffer.
-class Open {
- public:
-  Open(Transport& lane, Request request) : lane_(lane), request_(request) {}
-  Open(const Open&) = delete;
-  ~Open() {
-    try {
-      if (is_open_) lane_.cancel(request_);
-    } catch (const std::exception&) {  // it has ended
-    }
-  }
-  Request request() const { return request_; }
-  void ended() { is_open_ = false; }
-  // The other side may have a checkpoint to write first.
-  void wait() {
-    wait_while_it_lives(lane_, request_);
-    ended();
-  }
-
- private:
-  Transport& lane_;
-  const Request request_;
-  bool is_open_ = true;
-};
-
 // What an active worker will say next.
 struct Ear {
   Ear(Transport& lane, int active)
-      : active(active), heard(lane, lane.recv(active, kNote, bytes_of(note))) {}
+      : active(active), heard(lane.recv(active, kNote, bytes_of(note))) {}
   const int active;
   Note note;
-  Open heard;
+  Pending heard;
 };
 
-// The one that has heard something. None: who is waited for is gone, as `gone` then says.
-std::list<Ear>::iterator next(Transport& lane, std::list<Ear>& ears,
-                              std::optional<TransportError>& gone) {
-  std::vector<Request> open;
-  for (const Ear& ear : ears) open.push_back(ear.heard.request());
-  try {
-    return std::next(ears.begin(),
-                     static_cast<std::ptrdiff_t>(wait_any_while_they_live(lane, open)));
-  } catch (const TransportError& e) {
-    if (!e.is_gone()) throw;
-    gone = e;
-  }
-  return std::ranges::find_if(
-      ears, [&](const Ear& ear) { return lane.job_rank(ear.active) == gone->waited_for(); });
+// False: the peer is gone. It may have a checkpoint to write before it gets to these.
+bool arrive(Transport& lane, std::initializer_list<Pending*> all) {
+  return std::ranges::none_of(
+      all, [&](Pending* pending) { return ending_while_it_lives(lane, *pending).gone(); });
 }
 
 }  // namespace
@@ -81,19 +46,6 @@ AdPsgdExchange::AdPsgdExchange(const Rank& rank, Values weights, const MixAudit&
       a_(weights, weights.count()),
       b_(weights, weights.count()) {
   copy(x_.values().bytes(), weights.bytes());
-}
-
-// Does something with a peer. False: that one is gone.
-template <class F>
-bool AdPsgdExchange::talk(int peer, F&& f) {
-  try {
-    f();
-    return true;
-  } catch (const TransportError& e) {
-    if (!e.is_gone()) throw;
-  }
-  lose(peer);  // may pass time, which no handler must
-  return false;
 }
 
 void AdPsgdExchange::lose(int peer) {
@@ -113,14 +65,11 @@ void AdPsgdExchange::meet(Transport& lane, int passive) {
   }
   const Note mine{1, proof_.of(a)};
   Note theirs;
-  const bool answered = talk(passive, [&] {
-    Open note(lane, lane.recv(passive, kNote, bytes_of(theirs)));
-    Open answer(lane, lane.recv(passive, kPassive.with_format(b.format()), b.bytes()));
-    Open said(lane, lane.send(passive, kNote, {&mine, sizeof mine}));
-    Open sent(lane, lane.send(passive, kActive.with_format(a.format()), a.bytes()));
-    for (Open* open : {&note, &answer, &said, &sent}) open->wait();
-  });
-  if (!answered) return;
+  Pending note = lane.recv(passive, kNote, bytes_of(theirs));
+  Pending answer = lane.recv(passive, kPassive.with_format(b.format()), b.bytes());
+  Pending said = lane.send(passive, kNote, {&mine, sizeof mine});
+  Pending sent = lane.send(passive, kActive.with_format(a.format()), a.bytes());
+  if (!arrive(lane, {&note, &answer, &said, &sent})) return lose(passive);
   const std::lock_guard hold(lock_);
   const Projection before = proof_.of(x);
   add_scaled(b, -1, a);
@@ -132,10 +81,11 @@ void AdPsgdExchange::meet(Transport& lane, int passive) {
 }
 
 // x_j += (a - b)/2, where b is x_j as it is now: the same difference as at the active worker.
-void AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs) {
+bool AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs) {
   const double start = clock_.now();
   const Values x = x_.values(), a = a_.values(), b = b_.values();
-  Open(lane, lane.recv(active, kActive.with_format(a.format()), a.bytes())).wait();
+  Pending come = lane.recv(active, kActive.with_format(a.format()), a.bytes());
+  if (!arrive(lane, {&come})) return false;
   Note mine{1};
   {
     const std::lock_guard hold(lock_);
@@ -147,18 +97,20 @@ void AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs
     if (proof_.on()) brought_.insert(brought_.end(), {{0.5, theirs}, {-0.5, mine.proof}});
     contributions_.add(active, 0.5, 0);
   }
-  Open said(lane, lane.send(active, kNote, {&mine, sizeof mine}));
-  Open sent(lane, lane.send(active, kPassive.with_format(b.format()), b.bytes()));
-  said.wait();
-  sent.wait();
+  Pending said = lane.send(active, kNote, {&mine, sizeof mine});
+  Pending sent = lane.send(active, kPassive.with_format(b.format()), b.bytes());
+  if (!arrive(lane, {&said, &sent})) return false;
   const std::lock_guard hold(lock_);
   exchanging_s_ += clock_.now() - start;
+  return true;
 }
 
 void AdPsgdExchange::say_rest(Transport& lane, const std::vector<int>& passives) {
   const Note rests;
-  for (const int passive : passives)
-    talk(passive, [&] { Open(lane, lane.send(passive, kNote, {&rests, sizeof rests})).wait(); });
+  for (const int passive : passives) {
+    Pending said = lane.send(passive, kNote, {&rests, sizeof rests});
+    if (!arrive(lane, {&said})) lose(passive);
+  }
 }
 
 void AdPsgdExchange::answer(Transport& lane, const std::vector<int>& actives) {
@@ -175,17 +127,17 @@ void AdPsgdExchange::answer_all(Transport& lane, const std::vector<int>& actives
   std::list<Ear> ears;
   for (const int active : actives) ears.emplace_back(lane, active);
   while (!ears.empty()) {
-    std::optional<TransportError> gone;
-    const auto ear = next(lane, ears, gone);
-    if (ear == ears.end()) throw *gone;
-    ear->heard.ended();
+    std::vector<Request> open;
+    for (const Ear& ear : ears) open.push_back(ear.heard.request());
+    const Ending ending = wait_any_while_they_live(lane, open);
     if (abandoned_) return;
+    const auto ear = std::next(ears.begin(), static_cast<std::ptrdiff_t>(ending.index));
     const int active = ear->active;
     const Note note = ear->note;
     ears.erase(ear);
-    if (gone)
+    if (ending.gone() || (note.meets && !reply(lane, active, note.proof)))
       lose(active);
-    else if (note.meets && talk(active, [&] { reply(lane, active, note.proof); }))
+    else if (note.meets)
       ears.emplace_back(lane, active);
   }
 }

@@ -44,11 +44,10 @@ class AdPsgdExchange {
   void abandon() { abandoned_ = true; }
 
  private:
-  template <class F>
-  bool talk(int peer, F&&);
   void lose(int peer);
   void answer_all(Transport& lane, const std::vector<int>& actives);
-  void reply(Transport& lane, int active, const Projection& theirs);
+  // False: the active worker is gone.
+  bool reply(Transport& lane, int active, const Projection& theirs);
 
   Clock& clock_;
   Lock& lock_;

@@ -23,33 +23,36 @@ class CentralClient {
  private:
   // What one server was asked for.
   struct Open {
-    Request word, numbers;
-    CentralAnswer answer;
+    CentralAnswer answer;  // lands here
     Values into;
     std::size_t first;  // where in the model that is
+    Pending word, numbers;
   };
 
   // Numbers on their way to a server, when it is their turn.
   struct Push {
     int server;
-    Request turn;
     Values part;
+    Pending turn;
   };
 
-  void post(Transport&, const CentralRequest&, Values pushed, Values into);
-  void send_in_turn(Transport&);
-  void send(Transport&, int server, Values part);
-  CentralAnswer answer(Transport&);
-  void cancel_all(Transport&);
-  Slice shard(int k) const { return server_shard(crew_, k, count_); }
+  // One round of questions. Whatever ends it, no message uses its memory afterwards.
+  struct Talk {
+    Transport& lane;
+    std::vector<CentralRequest> requests;  // by server
+    std::size_t count;                     // parameters
+    std::vector<Open> open;
+    std::vector<Push> pushes;
+    std::vector<Pending> sent;
+  };
+
+  void post(Talk&, const CentralRequest&, Values pushed, Values into) const;
+  void send_in_turn(Talk&) const;
+  void send(Talk&, int server, Values part) const;
+  CentralAnswer answer(Talk&) const;
 
   const Crew crew_;  // without its rank, which a job may outlive
   const MixAudit proof_;
-  std::vector<CentralRequest> requests_;  // by server
-  std::size_t count_ = 0;                 // parameters
-  std::vector<Request> sent_;
-  std::vector<Push> pushes_;
-  std::vector<Open> open_;  // the words land in it
 };
 
 }  // namespace lockstep

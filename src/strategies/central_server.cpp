@@ -23,6 +23,12 @@ CentralServer::Counts CentralServer::counts() const {
 }
 
 void CentralServer::serve(Transport& lane, Replica& replica, std::uint64_t first) {
+  struct Dropping {  // the lane may not outlive this call
+    std::vector<Client>& clients;
+    ~Dropping() {
+      for (Client& client : clients) client.drop();
+    }
+  } const at_the_end{clients_};
   lane_ = &lane;
   shard_ = server_shard(crew_, lane.rank() - crew_.workers, replica.weights().count());
   rule_.start(first);
@@ -30,16 +36,15 @@ void CentralServer::serve(Transport& lane, Replica& replica, std::uint64_t first
     clients_[w].rests = false;
     if (clients_[w].active()) await_request(w);
   }
-  std::exception_ptr failure;
-  try {
-    while (anyone_active()) turn(replica);
-    give_to_all_that_rest(replica);
-  } catch (const std::exception&) {
-    failure = std::current_exception();
-  }
-  if (!failure) return;
-  for (Client& client : clients_) cancel(client);
-  std::rethrow_exception(failure);
+  while (anyone_active()) turn(replica);
+  give_to_all_that_rest(replica);
+}
+
+void CentralServer::Client::drop() {
+  receive.give_up();
+  told.give_up();
+  for (Gift& gift : gifts) gift.sends.clear();
+  questions.clear();
 }
 
 bool CentralServer::anyone_active() const {
@@ -58,8 +63,8 @@ void CentralServer::turn(Replica& replica) {
   // What has left makes room for the next.
   for (int w = 0; w < crew_.workers; ++w)
     for (const Gift& gift : clients_[w].gifts)
-      for (const Request send : gift.sends) {
-        open.push_back(send);
+      for (const Pending& send : gift.sends) {
+        open.push_back(send.request());
         whose.push_back(w);
       }
   const std::size_t sends = open.size();
@@ -67,36 +72,37 @@ void CentralServer::turn(Replica& replica) {
   for (int i = 0; i < crew_.workers; ++i) {
     const int w = (next_ + i) % crew_.workers;
     if (!clients_[w].active()) continue;
-    open.push_back(clients_[w].receive);
+    open.push_back(clients_[w].receive.request());
     whose.push_back(w);
   }
   const bool idle = std::ranges::none_of(
       clients_, [](const Client& client) { return client.active() && client.brings; });
   const double since = crew_.rank.clock.now();
-  survive(replica, [&] {
-    Arrival arrival;
-    const std::size_t ended = wait_any_while_they_live(*lane_, open, &arrival);
-    const int w = whose[ended];
-    if (idle) waited_s_ += crew_.rank.clock.now() - since;
-    if (ended < sends) {
-      for (Gift& gift : clients_[w].gifts) std::erase(gift.sends, open[ended]);
-      return;
-    }
+  const Ending ending = wait_any_while_they_live(*lane_, open);
+  const int w = whose[ending.index];
+  if (idle && ending.arrived()) waited_s_ += crew_.rank.clock.now() - since;
+  if (ending.gone()) {
+    lose(replica, w, *ending.failure);
+  } else if (ending.index < sends) {
+    for (Gift& gift : clients_[w].gifts)
+      std::erase_if(gift.sends, [&](const Pending& send) { return send.is(open[ending.index]); });
+  } else {
+    clients_[w].receive.ended();
     next_ = (w + 1) % crew_.workers;
-    arrived(replica, w, arrival);
-  });
-  give_turns(replica);
+    arrived(replica, w, ending.arrival);
+  }
+  give_turns();
   answer_held(replica);
 }
 
-void CentralServer::give_turns(Replica& replica) {
+void CentralServer::give_turns() {
   const auto has_turn = [](const Client& client) { return client.has_turn; };
   while (!queue_.empty() && std::ranges::none_of(clients_, has_turn)) {
     const int worker = queue_.front();
     queue_.erase(queue_.begin());
     Client& client = clients_[worker];
     client.has_turn = true;
-    survive(replica, [&] { client.told = lane_->send(worker, kCentralTurn, {}); });
+    client.told = lane_->send(worker, kCentralTurn, {});
   }
 }
 
@@ -111,7 +117,11 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
                                      worker, arrival.bytes, expected));
   if (client.brings) {
     client.has_turn = false;
-    if (client.told) lane_->wait(*std::exchange(client.told, std::nullopt));
+    if (client.told) {
+      const Ending told = lane_->ending(client.told, lane_->patience());
+      if (told.gone()) return lose(replica, worker, *told.failure);
+      told.or_throw();
+    }
     if (client.coming.begin + client.coming.count < shard_.count)
       return await_numbers(worker, rest_of_push(shard_));
     apply(replica, worker);
@@ -220,7 +230,7 @@ void CentralServer::answer_held(Replica& replica) {
       questions.pop_front();
       client.seen = updates_;
       const CentralAnswer answer{rule_.clock(), client.pushes, now - since};
-      survive(replica, [&] { give(w, answer, replica.weights().part(shard_), Purpose::weights); });
+      give(w, answer, replica.weights().part(shard_), Purpose::weights);
     }
     for (Question& question : questions)
       if (!question.held_since) question.held_since = now;
@@ -249,61 +259,32 @@ void CentralServer::give_to_all_that_rest(Replica& replica) {
     Client& client = clients_[w];
     if (client.gone) continue;
     if (rule_.reads_at_rest()) client.seen = updates_;
-    survive(replica, [&] { give(w, {}, replica.weights().part(shard_), Purpose::evaluation); });
+    give(w, {}, replica.weights().part(shard_), Purpose::evaluation);
   }
-  for (Client& client : clients_)
-    survive(replica, [&] {
-      for (Gift& gift : client.gifts)
-        while (!gift.sends.empty()) {
-          const Request send = gift.sends.back();
-          gift.sends.pop_back();
-          lane_->wait(send);
+  for (int w = 0; w < crew_.workers; ++w)
+    for (Gift& gift : clients_[w].gifts)
+      while (!gift.sends.empty()) {
+        const Ending ending = lane_->ending(gift.sends.back(), lane_->patience());
+        if (ending.gone()) {
+          lose(replica, w, *ending.failure);
+          break;
         }
-    });
+        ending.or_throw();
+        gift.sends.pop_back();
+      }
 }
 
-template <class F>
-void CentralServer::survive(Replica& replica, F&& call) {
-  std::optional<TransportError> failure;
-  try {
-    call();
-  } catch (const TransportError& e) {
-    failure = e;  // what follows may pass time, which no handler must
-  }
-  if (failure) lose(replica, *failure);
-}
-
-void CentralServer::lose(Replica& replica, const TransportError& e) {
-  const auto worker_at = [&](int rank) {
-    int worker = 0;
-    while (worker < crew_.workers && lane_->job_rank(worker) != rank) ++worker;
-    return worker;
-  };
-  // A worker may have left because of another, which the error then names.
-  const int worker = worker_at(e.waited_for());
-  // If a server is gone, a part of the model is: then all stops, also where a worker told so.
-  const bool lost_model = worker == crew_.workers || worker_at(e.peer()) == crew_.workers;
-  if (!e.is_gone() || lost_model) throw e;
-  cancel(clients_[worker]);
+void CentralServer::lose(Replica& replica, int worker, const TransportError& e) {
+  // A worker may have left because of another rank, which the error then names. If that is a server
+  // a part of the model is lost: then all stops.
+  bool blames_worker = false;
+  for (int w = 0; w < crew_.workers; ++w) blames_worker |= lane_->job_rank(w) == e.peer();
+  if (!blames_worker) throw e;
+  clients_[worker].drop();
   clients_[worker].gone = true;
   clients_[worker].has_turn = false;
   std::erase(queue_, worker);
   rule_.gone(replica, worker, e);
-}
-
-void CentralServer::cancel(Client& client) {
-  std::vector<Request> open;
-  if (client.active()) open.push_back(client.receive);
-  if (client.told) open.push_back(*std::exchange(client.told, std::nullopt));
-  for (Gift& gift : client.gifts) {
-    open.insert(open.end(), gift.sends.begin(), gift.sends.end());
-    gift.sends.clear();
-  }
-  client.questions.clear();
-  for (const Request request : open) try {
-      lane_->cancel(request);
-    } catch (const std::exception&) {  // it had ended
-    }
 }
 
 }  // namespace lockstep

@@ -77,7 +77,7 @@ class CentralServer {
   struct Gift {
     CentralAnswer answer;
     Scratch given;
-    std::vector<Request> sends;  // none: it has arrived
+    std::vector<Pending> sends;  // none: it has arrived
   };
   // A worker, as the server sees it. One receive is open from each that is neither gone nor rests,
   // so that its death is noticed whatever it does.
@@ -87,16 +87,18 @@ class CentralServer {
     bool brings = false;  // the open receive is of the numbers, else of a request
     Slice coming;         // those that the open receive takes
     bool has_turn = false;
-    Request receive;
-    std::optional<Request> told;  // that it has its turn
     std::deque<Question> questions;
     std::uint64_t seen = 0;    // updates when it read last
     std::uint64_t pushes = 0;  // that it has brought,
     Projection brought;        // and their sum, for the audit
     std::optional<Scratch> pushed;
     std::list<Gift> gifts;
+    Pending receive;
+    Pending told;  // that it has its turn
 
     bool active() const { return !gone && !rests; }
+    // Gives up all that is under way.
+    void drop();
   };
 
   bool anyone_active() const;
@@ -107,7 +109,7 @@ class CentralServer {
   void turn(Replica&);
   void arrived(Replica&, int worker, const Arrival&);
   // Whoever waits to push, and is not kept from it by others.
-  void give_turns(Replica&);
+  void give_turns();
   void apply(Replica&, int worker);
   void act(Replica&, int worker);
   // Has this worker brought numbers as often as it told?
@@ -119,11 +121,8 @@ class CentralServer {
   // Sends a copy of the weights after the answer.
   void give(int worker, const CentralAnswer&, Values weights, Purpose);
   void give_to_all_that_rest(Replica&);
-  // Runs `call`; if it fails because a worker is gone, goes on without that one.
-  template <class F>
-  void survive(Replica&, F&& call);
-  void lose(Replica&, const TransportError&);
-  void cancel(Client&);
+  // Goes on without a worker, or throws, if all have to stop.
+  void lose(Replica&, int worker, const TransportError&);
 
   const Crew& crew_;
   const MixAudit& proof_;

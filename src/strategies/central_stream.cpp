@@ -16,11 +16,6 @@ class CentralStream::Job {
   Job(CentralStream& stream, Transport& lane)
       : s_(stream), lane_(lane), asked_(s_.crew_.servers), listening_(s_.crew_.servers) {}
   Job(const Job&) = delete;
-  // The buffers go: no transport may use them any more.
-  ~Job() {
-    for (const Open& open : open_) give_up(open.request);
-    if (bell_) give_up(*bell_);
-  }
 
   void run() {
     while (take_orders() && !s_.abandoned_) step();
@@ -28,18 +23,12 @@ class CentralStream::Job {
 
  private:
   struct Open {
-    Request request;
-    std::function<void()> then;  // when it has ended
+    std::function<void()> then;  // when it has arrived; may own the message's memory
+    Pending pending;
   };
 
-  void give_up(Request request) const {
-    try {
-      lane_.cancel(request);
-    } catch (const std::exception&) {  // it has ended
-    }
-  }
-  void open(Request request, std::function<void()> then) {
-    open_.push_back({request, std::move(then)});
+  void open(Pending pending, std::function<void()> then) {
+    open_.push_back({std::move(then), std::move(pending)});
   }
   int rank_of(int k) const { return s_.crew_.rank_of_server(k); }
   // Each worker begins with another server, so that not all push to the same one first.
@@ -138,16 +127,17 @@ class CentralStream::Job {
   // Waits for the next thing that happens, and deals with it.
   void step() {
     if (!bell_) bell_ = lane_.bell();
-    std::vector<Request> requests{*bell_};
-    for (const Open& one : open_) requests.push_back(one.request);
+    std::vector<Request> requests{bell_.request()};
+    for (const Open& one : open_) requests.push_back(one.pending.request());
     const double since = s_.clock_.now();
-    const std::size_t ended = wait_any_while_they_live(lane_, requests);
+    const Ending ending = wait_any_while_they_live(lane_, requests);
+    ending.or_throw();
     {
       const std::lock_guard hold(s_.lock_);
       s_.talked_s_ += s_.clock_.now() - since;
     }
-    if (ended == 0) return bell_.reset();
-    const auto one = std::next(open_.begin(), static_cast<std::ptrdiff_t>(ended) - 1);
+    if (ending.index == 0) return bell_.ended();
+    const auto one = std::next(open_.begin(), static_cast<std::ptrdiff_t>(ending.index) - 1);
     const std::function<void()> then = std::move(one->then);
     open_.erase(one);
     then();
@@ -156,7 +146,7 @@ class CentralStream::Job {
   CentralStream& s_;
   Transport& lane_;
   std::list<Open> open_;
-  std::optional<Request> bell_;
+  Pending bell_;
   // By server: questions without an answer, and messages that the next one still lacks.
   std::vector<int> asked_, listening_;
 };

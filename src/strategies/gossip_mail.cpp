@@ -126,14 +126,9 @@ class GossipMail::Job {
   Job(GossipMail& mail, Transport& lane)
       : mail_(mail),
         lane_(lane),
-        peers_(lane.size()),
-        landing_(mail.pattern_, mail.pattern_.count()) {}
+        landing_(mail.pattern_, mail.pattern_.count()),
+        peers_(lane.size()) {}
   Job(const Job&) = delete;
-  // The buffers go: no transport may use them any more.
-  ~Job() {
-    for (std::size_t peer = 0; peer < peers_.size(); ++peer) drop(static_cast<int>(peer));
-    if (bell_) give_up(*bell_);
-  }
 
   void run() {
     {
@@ -152,43 +147,24 @@ class GossipMail::Job {
  private:
   struct Sending {
     Outgoing out;
-    Request head, x;
-    int open = 2;
+    Pending head, x;
   };
   struct Peer {
     bool gone = false, rests = false;
-    GossipHead head;               // what it says next lands here
-    std::optional<Request> heard;  // the receive of that
-    std::optional<Request> coming;
+    GossipHead head;  // what it says next lands here
+    Pending heard;    // the receive of that
+    Pending coming;
     std::optional<Sending> sending;
-    std::optional<Request> told;  // that this rank rests
+    Pending told;  // that this rank rests
   };
 
   bool is_there(int peer) const { return peer != lane_.rank() && !peers_[peer].gone; }
 
-  void give_up(Request request) const {
-    try {
-      lane_.cancel(request);
-    } catch (const std::exception&) {  // it has ended
-    }
-  }
-
-  // Ends all that is open with a peer.
-  void drop(int peer) {
-    Peer& p = peers_[peer];
-    for (std::optional<Request>* request : {&p.heard, &p.coming, &p.told})
-      if (*request) give_up(*std::exchange(*request, std::nullopt));
-    if (p.sending) {
-      give_up(p.sending->head);
-      give_up(p.sending->x);
-    }
-    p.sending.reset();
-    std::erase(here_, peer);
-  }
-
+  // Goes on without a peer.
   void lose(int peer) {
-    drop(peer);
+    peers_[peer] = {};
     peers_[peer].gone = true;
+    std::erase(here_, peer);
     {
       const std::lock_guard hold(mail_.lock_);
       mail_.gone_[peer] = true;
@@ -261,63 +237,53 @@ class GossipMail::Job {
   // Waits for the next thing that happens, and deals with it.
   void step() {
     if (!bell_) bell_ = lane_.bell();
-    std::vector<Request> open{*bell_};
+    std::vector<Request> open{bell_.request()};
     std::vector<int> whose{lane_.rank()};
-    const auto add = [&](int peer, Request request) {
-      open.push_back(request);
+    const auto add = [&](int peer, const Pending& pending) {
+      if (!pending) return;
+      open.push_back(pending.request());
       whose.push_back(peer);
     };
     bool busy = false;
     for (int peer = 0; peer < lane_.size(); ++peer) {
       const Peer& p = peers_[peer];
-      if (p.heard) add(peer, *p.heard);
-      if (p.coming) add(peer, *p.coming);
-      if (p.told) add(peer, *p.told);
-      if (p.sending && p.sending->open == 2) add(peer, p.sending->head);
+      add(peer, p.heard);
+      add(peer, p.coming);
+      add(peer, p.told);
+      if (p.sending) add(peer, p.sending->head);
       if (p.sending) add(peer, p.sending->x);
       busy |= p.coming || p.sending;
     }
-    Arrival arrival;
-    std::size_t ended = 0;
-    std::optional<TransportError> gone;
     const double since = mail_.clock_.now();
-    try {
-      ended = wait_any_while_they_live(lane_, open, &arrival);
-    } catch (const TransportError& e) {
-      gone = e;  // what follows may pass time, which no handler must
-    }
+    const Ending ending = wait_any_while_they_live(lane_, open);
     if (busy && !resting_) {
       const std::lock_guard hold(mail_.lock_);
       mail_.exchanging_s_ += mail_.clock_.now() - since;
     }
-    if (gone) {
-      int peer = 0;
-      while (peer < lane_.size() && lane_.job_rank(peer) != gone->waited_for()) ++peer;
-      if (!gone->is_gone() || peer == lane_.size() || !is_there(peer)) throw *gone;
-      return lose(peer);
-    }
-    if (ended == 0)
-      bell_.reset();
+    if (ending.gone())
+      lose(whose[ending.index]);
+    else if (ending.index == 0)
+      bell_.ended();
     else
-      happened(whose[ended], open[ended], arrival);
+      arrived(whose[ending.index], open[ending.index], ending.arrival);
   }
 
-  void happened(int peer, Request ended, const Arrival& arrival) {
+  void arrived(int peer, Request request, const Arrival& arrival) {
     Peer& p = peers_[peer];
-    if (p.heard == ended)
+    if (p.heard.is(request))
       heard(peer, arrival.bytes == 0);
-    else if (p.coming == ended)
+    else if (p.coming.is(request))
       landed(peer);
-    else if (p.told == ended)
-      p.told.reset();
-    else if (ended == p.sending->head)
-      p.sending->open = 1;
+    else if (p.told.is(request))
+      p.told.ended();
+    else if (p.sending->head.is(request))
+      p.sending->head.ended();
     else
       sent(p);
   }
 
   void heard(int peer, bool rests) {
-    peers_[peer].heard.reset();
+    peers_[peer].heard.ended();
     if (rests) {
       peers_[peer].rests = true;
       const std::lock_guard hold(mail_.lock_);
@@ -329,7 +295,7 @@ class GossipMail::Job {
   }
 
   void landed(int peer) {
-    peers_[peer].coming.reset();
+    peers_[peer].coming.ended();
     here_.pop_front();
     mail_.received(peer, peers_[peer].head, landing_);
     listen(peer);
@@ -338,7 +304,8 @@ class GossipMail::Job {
 
   // The weights have left, and the head went ahead of them.
   void sent(Peer& p) {
-    if (p.sending->open == 2) lane_.wait(p.sending->head);
+    p.sending->x.ended();
+    if (p.sending->head) ending_while_it_lives(lane_, p.sending->head);
     Outgoing out = std::move(p.sending->out);
     p.sending.reset();
     const std::lock_guard hold(mail_.lock_);
@@ -347,10 +314,10 @@ class GossipMail::Job {
 
   GossipMail& mail_;
   Transport& lane_;
+  Scratch landing_;
   std::vector<Peer> peers_;
   std::deque<int> here_;  // peers whose head is here, and whose weights are not
-  Scratch landing_;
-  std::optional<Request> bell_;
+  Pending bell_;
   bool resting_ = false, said_rest_ = false;
 };
 

@@ -45,33 +45,26 @@ ManagerMail::ManagerMail(Transport& peers, int workers) : peers_(peers), workers
   for (int w = 0; w < workers; ++w) expect_note(w);
 }
 
-ManagerMail::~ManagerMail() {
-  for (const Open& open : open_) try {
-      peers_.cancel(open.request);
-    } catch (const Error&) {  // whoever it was with is gone
-    }
-}
-
 int ManagerMail::present() const {
   return static_cast<int>(std::ranges::count_if(workers_, &Worker::here));
 }
 
 void ManagerMail::expect_note(int worker) {
   open_.push_back(
-      {peers_.recv(worker, kNotes, bytes_of(*workers_[worker].note)), worker, What::note, nullptr});
+      {nullptr, worker, What::note, peers_.recv(worker, kNotes, bytes_of(*workers_[worker].note))});
 }
 
 void ManagerMail::take(int worker, const RoundModel& into) {
   if (!has(worker)) return;
   for (const Part& part : parts_of(into, false)) {
-    open_.push_back({peers_.recv(worker, part.tag, part.bytes), worker, What::part, nullptr});
+    open_.push_back({nullptr, worker, What::part, peers_.recv(worker, part.tag, part.bytes)});
     ++workers_[worker].parts;
   }
 }
 
 void ManagerMail::send(int worker, Tag tag, ConstBytes bytes, std::shared_ptr<const void> kept) {
   if (has(worker))
-    open_.push_back({peers_.send(worker, tag, bytes), worker, What::sent, std::move(kept)});
+    open_.push_back({std::move(kept), worker, What::sent, peers_.send(worker, tag, bytes)});
 }
 
 void ManagerMail::answer(int worker, const RoundNote& note,
@@ -94,30 +87,18 @@ void ManagerMail::ended(const Open& open) {
 
 void ManagerMail::lose(int worker) {
   if (!has(worker)) return;
+  std::vector<Open> all;
+  all.swap(open_);
+  for (Open& open : all) {
+    if (open.worker != worker) {
+      open_.push_back(std::move(open));
+      continue;
+    }
+    const auto ending = peers_.test(open.pending.request());
+    if (ending && ending->arrived()) ended(open);  // what it had still sent
+  }
   workers_[worker].here = false;
   events_.push_back({Event::Kind::gone, worker});
-}
-
-// A wait failed. Its error names who is to blame, which need not be whose request ended; only the
-// requests themselves can tell.
-void ManagerMail::look_who_is_gone() {
-  std::vector<Open> all = std::move(open_);
-  open_.clear();
-  std::vector<int> gone;
-  for (Open& open : all) {
-    try {
-      if (peers_.test(open.request))
-        ended(open);
-      else
-        open_.push_back(std::move(open));
-    } catch (const TransportError& error) {
-      if (error.kind() == TransportError::Kind::mismatch) throw;
-      gone.push_back(open.worker);
-    } catch (const InternalError&) {  // the one that the wait has ended
-      gone.push_back(open.worker);
-    }
-  }
-  for (const int worker : gone) lose(worker);  // after what it had still sent
 }
 
 std::optional<ManagerMail::Event> ManagerMail::next(Deadline deadline) {
@@ -127,26 +108,26 @@ std::optional<ManagerMail::Event> ManagerMail::next(Deadline deadline) {
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < open_.size(); ++i)
       if (has(open_[i].worker)) {
-        requests.push_back(open_[i].request);
+        requests.push_back(open_[i].pending.request());
         which.push_back(i);
       }
-    try {
-      const std::size_t at = which[peers_.wait_any(requests, deadline)];
-      const Open open = std::move(open_[at]);
-      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(at));
+    const Ending ending = peers_.wait_any(requests, deadline);
+    if (ending.late()) return {};
+    const auto at = open_.begin() + static_cast<std::ptrdiff_t>(which[ending.index]);
+    at->pending.ended();
+    const Open open = std::move(*at);
+    open_.erase(at);
+    if (ending.gone())
+      lose(open.worker);
+    else
       ended(open);
-    } catch (const TransportError& error) {
-      if (error.kind() == TransportError::Kind::mismatch) throw;
-      if (error.kind() == TransportError::Kind::deadline) return {};
-      look_who_is_gone();
-    }
   }
   const Event event = events_.front();
   events_.pop_front();
   return event;
 }
 
-void WorkerMail::wait(Request request) { wait_while_it_lives(peers_, request); }
+void WorkerMail::wait(Pending&& pending) { wait_while_it_lives(peers_, pending); }
 
 RoundNote WorkerMail::next_answer() {
   RoundNote answer;

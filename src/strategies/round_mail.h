@@ -63,7 +63,6 @@ class ManagerMail {
  public:
   // Workers are ranks 0 to `workers` - 1.
   ManagerMail(Transport& peers, int workers);
-  ~ManagerMail();
   ManagerMail(const ManagerMail&) = delete;
 
   struct Event {
@@ -92,17 +91,16 @@ class ManagerMail {
   };
   enum class What { note, part, sent };
   struct Open {
-    Request request;
+    std::shared_ptr<const void> kept;  // what is being sent
     int worker;
     What what;
-    std::shared_ptr<const void> kept;  // what is being sent
+    Pending pending;
   };
 
   void expect_note(int worker);
   void send(int worker, Tag, ConstBytes, std::shared_ptr<const void> kept);
   void ended(const Open&);
   void lose(int worker);
-  void look_who_is_gone();
 
   Transport& peers_;
   std::vector<Worker> workers_;
@@ -127,7 +125,7 @@ class WorkerMail {
  private:
   RoundNote ask(const RoundNote&);
   RoundNote next_answer();
-  void wait(Request request);
+  void wait(Pending&& pending);
 
   Transport& peers_;
   const int manager_;

@@ -12,8 +12,7 @@ void rethrow_naming_server(const Crew& crew, std::size_t count, const TransportE
         fmt::format("server {} (rank {}), which held {}, is gone: {}", k, e.peer(),
                     held.count ? fmt::format("parameters {}..{}", held.begin, held.end() - 1)
                                : "no parameters",
-                    e.what()),
-        e.waited_for());
+                    e.what()));
   }
   throw;
 }

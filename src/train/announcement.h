@@ -15,7 +15,6 @@ class Announcement {
   // Among ranks 0 to `workers` - 1. The transport outlives it.
   Announcement(Transport& peers, Tag tag, int workers)
       : peers_(peers), tag_(tag), workers_(workers) {}
-  ~Announcement();
   Announcement(const Announcement&) = delete;
 
   // Ends what was told before, and does not wait for what is told now.
@@ -34,7 +33,7 @@ class Announcement {
   const Tag tag_;
   const int workers_;
   std::uint64_t told_ = 0;  // stays until it is sent
-  std::vector<Request> sends_;
+  std::vector<Pending> sends_;
 };
 
 }  // namespace lockstep

@@ -16,15 +16,18 @@ constexpr Tag kText{Purpose::control, 0x102};
 constexpr Tag kNumbers{Purpose::control, 0x103};
 constexpr Tag kRow{Purpose::control, 0x107};
 
-// How many, then all of them.
+// How many, then all of them; none if the rank is gone or late.
 template <class Run>
-Run receive(Transport& peers, int from, Tag tag) {
+Ending receive(Transport& peers, int from, Tag tag, Run& run) {
   std::uint64_t length = 0;
-  peers.wait(peers.recv(from, kLength, bytes_of(length)));
-  Run run(length, {});
-  peers.wait(
-      peers.recv(from, tag, {reinterpret_cast<std::byte*>(run.data()), length * sizeof(run[0])}));
-  return run;
+  Pending first = peers.recv(from, kLength, bytes_of(length));
+  if (Ending ending = peers.ending(first, peers.patience()); !ending.arrived()) return ending;
+  run.resize(length);
+  Pending second =
+      peers.recv(from, tag, {reinterpret_cast<std::byte*>(run.data()), length * sizeof(run[0])});
+  Ending ending = peers.ending(second, peers.patience());
+  if (!ending.arrived()) run.clear();
+  return ending;
 }
 
 // Every rank's run of bytes or numbers, on rank 0.
@@ -32,8 +35,8 @@ template <class Run>
 std::vector<Run> at_first(Transport& peers, Tag tag, const Run& mine, std::set<int>* gone) {
   if (peers.rank() != 0) {
     std::uint64_t length = mine.size();
-    const Request first = peers.send(0, kLength, bytes_of(length));
-    const Request second = peers.send(0, tag, {mine.data(), length * sizeof(mine[0])});
+    Pending first = peers.send(0, kLength, bytes_of(length));
+    Pending second = peers.send(0, tag, {mine.data(), length * sizeof(mine[0])});
     peers.wait(first);
     peers.wait(second);
     return {};
@@ -42,12 +45,11 @@ std::vector<Run> at_first(Transport& peers, Tag tag, const Run& mine, std::set<i
   for (int r = 1; r < peers.size(); ++r) {
     all.emplace_back();
     if (gone && gone->contains(r)) continue;
-    try {
-      all.back() = receive<Run>(peers, r, tag);
-    } catch (const TransportError& error) {
-      if (!gone || !error.is_gone()) throw;
+    const Ending ending = receive(peers, r, tag, all.back());
+    if (gone && ending.gone())
       gone->insert(r);
-    }
+    else
+      ending.or_throw();
   }
   return all;
 }

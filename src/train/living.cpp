@@ -14,18 +14,13 @@ std::vector<char> ask_all(Transport& peers) {
   std::vector<char> here(peers.size());
   here[peers.rank()] = 1;
   for (int r = peers.rank() + 1; r < peers.size(); ++r) {
-    try {
-      wait_while_it_lives(peers, peers.recv(r, kHere, bytes_of(here[r])));
-      here[r] = 1;
-    } catch (const TransportError&) {
-      here[r] = 0;
-    }
+    Pending answer = peers.recv(r, kHere, bytes_of(here[r]));
+    here[r] = ending_while_it_lives(peers, answer).arrived();
   }
   for (int r = peers.rank() + 1; r < peers.size(); ++r) {
-    try {
-      if (here[r]) peers.wait(peers.send(r, kList, {here.data(), here.size()}));
-    } catch (const TransportError&) {  // too late to say so: others have been told of it
-    }
+    if (!here[r]) continue;
+    Pending list = peers.send(r, kList, {here.data(), here.size()});
+    peers.ending(list, peers.patience());  // if it is gone now, the others have been told otherwise
   }
   return here;
 }
@@ -43,14 +38,11 @@ std::vector<int> agree_on_living(Transport& peers) {
   char me = 1;
   std::vector<char> here(peers.size());
   for (int lowest = 0; lowest < peers.rank(); ++lowest) {
-    try {
-      peers.wait(peers.send(lowest, kHere, bytes_of(me)));
-      wait_while_it_lives(
-          peers,
-          peers.recv(lowest, kList, {reinterpret_cast<std::byte*>(here.data()), here.size()}));
-      return places_of(here);
-    } catch (const TransportError&) {  // it is gone: the next is the lowest
-    }
+    Pending told = peers.send(lowest, kHere, bytes_of(me));
+    if (!peers.ending(told, peers.patience()).arrived()) continue;  // the next is the lowest
+    Pending list =
+        peers.recv(lowest, kList, {reinterpret_cast<std::byte*>(here.data()), here.size()});
+    if (ending_while_it_lives(peers, list).arrived()) return places_of(here);
   }
   return places_of(ask_all(peers));
 }

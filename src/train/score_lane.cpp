@@ -1,7 +1,6 @@
 #include "train/score_lane.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "transport/patient.h"
@@ -39,12 +38,8 @@ struct Part {
 // The lane's side. No call on the lane is made under the lock.
 class ScoreLane::Job {
  public:
-  Job(ScoreLane& desk, Transport& lane) : desk_(desk), lane_(lane), is_alone_(lane.size() == 1) {}
+  Job(ScoreLane& desk, Transport& lane) : desk_(desk), lane_(lane) {}
   Job(const Job&) = delete;
-  ~Job() {
-    if (heard_) give_up(*heard_);
-    if (bell_) give_up(*bell_);
-  }
 
   void run() {
     for (;;) {
@@ -108,13 +103,6 @@ class ScoreLane::Job {
     Word word;
   };
 
-  void give_up(Request request) const {
-    try {
-      lane_.cancel(request);
-    } catch (const std::exception&) {  // it has ended
-    }
-  }
-
   std::vector<int> living() {
     const std::vector<int> dead = lane_.dead_peers();
     std::vector<int> living;
@@ -123,65 +111,35 @@ class ScoreLane::Job {
     return living;
   }
 
-  // Requests that end, in one way or another, before what they refer to goes: made after it.
-  class Exchange {
-   public:
-    explicit Exchange(Job& job) : job_(job) {}
-    Exchange(const Exchange&) = delete;
-    ~Exchange() {
-      for (const Request request : open_) job_.give_up(request);
-    }
-    void send(int to, Tag tag, ConstBytes bytes) {
-      open([&](Transport& lane) { return lane.send(to, tag, bytes); });
-    }
-    void recv(int from, Tag tag, Bytes into) {
-      open([&](Transport& lane) { return lane.recv(from, tag, into); });
-    }
-    // Until all have ended. False: the peer is gone. `is_sent`: what is received is on its way.
-    bool end(bool is_sent = false) {
-      for (; !open_.empty(); open_.pop_front())
-        if (!job_.ends(open_.front(), is_sent)) is_gone_ = true;
-      return !is_gone_;
-    }
+  // Until all have ended. False: the peer is gone; or all have met, so that its lane has nothing
+  // else to do, and the patience is over; or nobody asks any more, unless what is received
+  // `is_sent`.
+  bool end(std::vector<Pending>& open, bool is_sent = false) {
+    bool well = true;
+    for (Pending& pending : open) well &= ends(pending, is_sent);
+    open.clear();
+    return well;
+  }
 
-   private:
-    template <class F>
-    void open(F&& request) {
-      try {
-        open_.push_back(request(job_.lane_));
-      } catch (const TransportError& e) {
-        if (!e.is_gone()) throw;
-        is_gone_ = true;
-      }
-    }
-
-    Job& job_;
-    std::deque<Request> open_;
-    bool is_gone_ = false;
-  };
-
-  // Until it has ended. False: the peer is gone; or all have met, so that its lane has nothing else
-  // to do, and the patience is over; or nobody asks any more, unless it `is_sent`.
-  bool ends(Request request, bool is_sent) {
+  bool ends(Pending& pending, bool is_sent) {
     for (;;) {
       const bool all_have_met = desk_.is_set(desk_.finishing_);
       if (desk_.abandoned_) throw Abandoned{};
       bool too_late = !is_sent && desk_.is_set(desk_.closing_);
       if (!bell_) bell_ = lane_.bell();
-      const Request open[] = {request, *bell_};
-      try {
-        if (lane_.wait_any(open, too_late ? Deadline{lane_.now()} : lane_.patience()) == 0)
-          return true;
-        bell_.reset();
-        has_rung_ = true;  // step() deals with that
-      } catch (const TransportError& e) {
-        if (e.is_gone()) return false;
-        if (e.kind() != TransportError::Kind::deadline) throw;
+      const Request open[] = {pending.request(), bell_.request()};
+      const Ending ending =
+          lane_.wait_any(open, too_late ? Deadline{lane_.now()} : lane_.patience());
+      if (ending.late()) {
         too_late = too_late || all_have_met;
+      } else if (ending.index == 0) {
+        pending.ended();
+        return ending.arrived();
+      } else {
+        bell_.ended();
+        has_rung_ = true;  // step() deals with that
       }
-      if (!too_late) continue;
-      give_up(request);
-      return false;
+      if (too_late) return false;
     }
   }
 
@@ -190,26 +148,17 @@ class ScoreLane::Job {
     if (desk_.abandoned_) throw Abandoned{};
     if (std::exchange(has_rung_, false)) return;
     if (!bell_) bell_ = lane_.bell();
-    if (!heard_ && !is_alone_) heard_ = lane_.recv(kAnyRank, kWord, bytes_of(word_));
+    if (!heard_ && ear_ < desk_.self_) heard_ = lane_.recv(ear_, kWord, bytes_of(word_));
     std::vector<Request> open;  // a word comes first: a bell may say that this is the end
-    if (heard_) open.push_back(*heard_);
-    open.push_back(*bell_);
-    Arrival arrival;
-    std::size_t ended = 0;
-    try {
-      ended = wait_any_while_they_live(lane_, open, &arrival);
-    } catch (const TransportError& e) {
-      if (!e.is_gone()) throw;
-      is_alone_ = true;
-      heard_.reset();
-      return;
-    }
-    if (open[ended] == *bell_) {
-      bell_.reset();
-      return;
-    }
-    heard_.reset();
-    hear(arrival.from, word_);
+    if (heard_) open.push_back(heard_.request());
+    open.push_back(bell_.request());
+    const Ending ending = wait_any_while_they_live(lane_, open);
+    if (bell_.is(open[ending.index])) return bell_.ended();
+    heard_.ended();
+    if (ending.gone())
+      ++ear_;
+    else
+      hear(ear_, word_);
   }
 
   void hear(int from, const Word& word) {
@@ -222,9 +171,8 @@ class ScoreLane::Job {
       desk_.evaluating_ = true;
     } else {
       std::string text(word.bytes, ' ');
-      Exchange exchange(*this);
-      exchange.recv(from, kText, bytes_in(text));
-      if (exchange.end(true))
+      Pending coming = lane_.recv(from, kText, bytes_in(text));
+      if (ends(coming, true))
         desk_.add_finished({score_from_json(nlohmann::json::parse(text)), word.run_samples, false,
                             word.kind == Word::done_met});
     }
@@ -240,23 +188,25 @@ class ScoreLane::Job {
         continue;
       }
       asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(i));
-      Exchange exchange(*this);
-      exchange.send(asked.by, kAbout, {&answer->about, sizeof answer->about});
+      std::vector<Pending> open;
+      const auto send = [&](Tag tag, ConstBytes bytes) {
+        open.push_back(lane_.send(asked.by, tag, bytes));
+      };
+      send(kAbout, {&answer->about, sizeof answer->about});
       if (answer->copy) {
-        exchange.send(asked.by, kWeights, bytes_in(answer->copy->weights));
-        if (desk_.statistics_ > 0)
-          exchange.send(asked.by, kStatistics, bytes_in(answer->copy->statistics));
-        if (answer->about.has_model) exchange.send(asked.by, kModel, bytes_in(answer->copy->model));
+        send(kWeights, bytes_in(answer->copy->weights));
+        if (desk_.statistics_ > 0) send(kStatistics, bytes_in(answer->copy->statistics));
+        if (answer->about.has_model) send(kModel, bytes_in(answer->copy->model));
       }
-      exchange.end();  // who asked and is gone needs no answer
+      end(open);  // a scorer that is gone needs no answer
     }
   }
 
   void tell(int worker, const Word& word, const std::string& text = {}) {
-    Exchange exchange(*this);
-    exchange.send(worker, kWord, {&word, sizeof word});
-    if (!text.empty()) exchange.send(worker, kText, bytes_in(text));
-    exchange.end();
+    std::vector<Pending> open;
+    open.push_back(lane_.send(worker, kWord, {&word, sizeof word}));
+    if (!text.empty()) open.push_back(lane_.send(worker, kText, bytes_in(text)));
+    end(open);
   }
 
   // That worker's copy; without one: it has none any more. Nothing: it is gone.
@@ -277,18 +227,19 @@ class ScoreLane::Job {
 
   std::optional<Part> fetch_from(int worker, const Word& word) {
     Part part;
-    Exchange exchange(*this);
-    exchange.send(worker, kWord, {&word, sizeof word});
-    exchange.recv(worker, kAbout, bytes_of(part.about));
-    if (!exchange.end()) return {};
+    std::vector<Pending> open;
+    const auto recv = [&](Tag tag, Bytes into) { open.push_back(lane_.recv(worker, tag, into)); };
+    open.push_back(lane_.send(worker, kWord, {&word, sizeof word}));
+    recv(kAbout, bytes_of(part.about));
+    if (!end(open)) return {};
     if (part.about.is_there == 0) return part;
     landed_.weights.resize(desk_.count_);
     landed_.statistics.resize(desk_.statistics_);
     landed_.model.resize(part.about.has_model ? desk_.count_ : 0);
-    exchange.recv(worker, kWeights, bytes_in(landed_.weights));
-    if (desk_.statistics_ > 0) exchange.recv(worker, kStatistics, bytes_in(landed_.statistics));
-    if (part.about.has_model) exchange.recv(worker, kModel, bytes_in(landed_.model));
-    if (!exchange.end()) return {};
+    recv(kWeights, bytes_in(landed_.weights));
+    if (desk_.statistics_ > 0) recv(kStatistics, bytes_in(landed_.statistics));
+    if (part.about.has_model) recv(kModel, bytes_in(landed_.model));
+    if (!end(open)) return {};
     part.copy = &landed_;
     return part;
   }
@@ -327,10 +278,12 @@ class ScoreLane::Job {
 
   ScoreLane& desk_;
   Transport& lane_;
-  bool is_alone_, has_rung_ = false;
+  bool has_rung_ = false;
   int pacemaker_ = 0;  // whose copy was gathered last
-  std::optional<Request> bell_, heard_;
-  Word word_;  // what is said next lands here
+  // The scorer is the first worker that is left: so this one is listened to, until it is gone.
+  int ear_ = 0;
+  Word word_;  // what it says next lands here
+  Pending bell_, heard_;
   std::vector<Asked> asked_;
   ScoreCopy landed_;
   std::shared_ptr<const ScoreCopy> own_;

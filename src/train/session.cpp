@@ -35,8 +35,8 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
       options_(options),
       moved_(world.size()),
       metered_(world.peers, moved_.ledger()),
-      background_(world.background, world.lock, world.size()),
-      scoring_(scoring_of(world), world.lock, world.size()),
+      background_(world.background, world.size()),
+      scoring_(scoring_of(world), world.size()),
       rank_{metered_, world.clock, background_, world.lock, world.seed, &scoring_},
       learner_(open_learner()),
       clock_(world.clock, e.simulation ? 0 : clock_ahead_s(metered_), config_.workers),
@@ -168,13 +168,8 @@ void Session::sit_out() {
 }
 
 void Session::doze(double seconds) {
-  const Request nothing = rank_.peers.bell();  // which nobody rings on this lane
-  try {
-    rank_.peers.wait(nothing, {rank_.clock.now() + seconds});
-  } catch (const TransportError& e) {
-    if (e.kind() != TransportError::Kind::deadline) throw;
-  }
-  rank_.peers.cancel(nothing);
+  Pending nothing = rank_.peers.bell();  // which nobody rings on this lane
+  rank_.peers.ending(nothing, {rank_.clock.now() + seconds});
 }
 
 // What has ended while this rank computed was hidden too: so since the last step, not since this

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/units.h"
 #include "core/ordinary_file.h"
+#include "core/units.h"
 #include "train/files.h"
 #include "train/json_text.h"
 

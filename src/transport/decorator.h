@@ -44,20 +44,19 @@ class Decorator : public Transport {
   int size() const override { return inner_.size(); }
   int host_of(int rank) const override { return inner_.host_of(rank); }
   int job_rank(int rank) const override { return inner_.job_rank(rank); }
-  [[nodiscard]] Request send(int to, Tag tag, ConstBytes bytes) override {
-    return inner_.send(to, tag, bytes);
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
+    return inner_.post_send(to, tag, bytes);
   }
-  [[nodiscard]] Request recv(int from, Tag tag, Bytes into, Combine combine = nullptr) override {
-    return inner_.recv(from, tag, into, combine);
+  Request post_recv(int from, Tag tag, Bytes into, Combine combine) override {
+    return inner_.post_recv(from, tag, into, combine);
   }
-  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
-                       Arrival* arrival = nullptr) override {
-    return inner_.wait_any(requests, deadline, arrival);
+  Request post_bell() override { return inner_.post_bell(); }
+  bool give_up(Request request) noexcept override { return inner_.give_up(request); }
+  Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
+    return inner_.wait_any(requests, deadline);
   }
-  std::optional<Arrival> test(Request request) override { return inner_.test(request); }
+  std::optional<Ending> test(Request request) override { return inner_.test(request); }
   std::optional<Arrival> probe(int from, Tag tag) override { return inner_.probe(from, tag); }
-  bool cancel(Request request) override { return inner_.cancel(request); }
-  [[nodiscard]] Request bell() override { return inner_.bell(); }
   void ring() override { inner_.ring(); }
   std::vector<int> dead_peers() override { return inner_.dead_peers(); }
   std::unique_ptr<Window> open_window(std::size_t bytes,

@@ -1,7 +1,6 @@
 #include "transport/failure.h"
 
 #include "core/values.h"
-#include "transport/transport.h"
 
 namespace lockstep {
 namespace {
@@ -9,8 +8,6 @@ namespace {
 using Kind = TransportError::Kind;
 
 std::string text(Tag tag) { return fmt::format("{} #{}", name_of(tag.purpose), tag.number); }
-
-std::string text(int peer) { return peer == kAnyRank ? "any rank" : fmt::format("rank {}", peer); }
 
 }  // namespace
 
@@ -21,16 +18,17 @@ TransportError died(int peer, const std::string& reason) {
 }
 
 TransportError departed(int peer, int waiter, Tag tag) {
-  return {Kind::left, peer,
-          fmt::format("{} left the job while rank {} waited for its {}", text(peer), waiter,
-                      text(tag))};
+  return {
+      Kind::left, peer,
+      fmt::format("rank {} left the job while rank {} waited for its {}", peer, waiter, text(tag))};
 }
 
 TransportError too_late(int peer, int waiter, Tag tag) {
   return {
       Kind::deadline, peer,
-      fmt::format("rank {} waited in vain for {} ({}): it is slow, stopped, or does something else",
-                  waiter, text(peer), text(tag))};
+      fmt::format(
+          "rank {} waited in vain for rank {} ({}): it is slow, stopped, or does something else",
+          waiter, peer, text(tag))};
 }
 
 TransportError wrong_format(int peer, std::uint8_t sent, int waiter, std::uint8_t expected,
@@ -58,13 +56,8 @@ Blame blame_of(const TransportError& error) {
 
 TransportError gone(int peer, Blame blame, int waiter, Tag tag) {
   if (blame.nobody() || blame.rank == waiter) return departed(peer, waiter, tag);
-  if (!blame.died) return while_waiting_for(peer, departed(blame.rank, waiter, tag));
-  return while_waiting_for(
-      peer, died(blame.rank, fmt::format("said rank {}, which left therefore", peer)));
-}
-
-TransportError while_waiting_for(int peer, const TransportError& error) {
-  return {error.kind(), error.peer(), error.what(), peer};
+  if (!blame.died) return departed(blame.rank, waiter, tag);
+  return died(blame.rank, fmt::format("said rank {}, which left therefore", peer));
 }
 
 void check_peer(int peer, int rank, int size, const char* verb) {

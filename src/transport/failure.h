@@ -12,7 +12,7 @@ namespace lockstep {
 TransportError died(int peer, const std::string& reason);
 // A peer that is gone without a sign of death. `waiter` waited for (peer, tag).
 TransportError departed(int peer, int waiter, Tag tag);
-// Nothing came in time. `peer` may be kAnyRank.
+// Nothing came in time.
 TransportError too_late(int peer, int waiter, Tag tag);
 TransportError wrong_format(int peer, std::uint8_t sent, int waiter, std::uint8_t expected,
                             Tag tag);
@@ -29,8 +29,6 @@ struct Blame {
 Blame blame_of(const TransportError&);
 // What a rank waiting for `peer`, which left with `blame`, is told.
 TransportError gone(int peer, Blame blame, int waiter, Tag tag);
-// The same error, of a request that was to or from `peer`.
-TransportError while_waiting_for(int peer, const TransportError&);
 
 // UsageError unless 0 <= peer < size and peer != rank.
 void check_peer(int peer, int rank, int size, const char* verb);

@@ -12,8 +12,7 @@ Fault parse_fault(std::string_view text) {
   static constexpr std::array<std::string_view, 3> kKinds{"kill", "stall", "delay"};
   static constexpr std::array<std::string_view, 5> kKeys{"rank", "after", "at", "seconds",
                                                          "probability"};
-  const auto kind =
-      static_cast<Fault::Kind>(index_named("fault", Options::name_in(text), kKinds));
+  const auto kind = static_cast<Fault::Kind>(index_named("fault", Options::name_in(text), kKinds));
   // A kill takes the first three keys, a stall one more, a delay all.
   const Options options(text, std::span(kKeys).first(3 + static_cast<std::size_t>(kind)));
 
@@ -90,20 +89,19 @@ double Faulty::due(const Posted& receive, const Arrival& arrival) {
   return last = std::max(last, at);
 }
 
-Request Faulty::send(int to, Tag tag, ConstBytes bytes) {
+Request Faulty::post_send(int to, Tag tag, ConstBytes bytes) {
   operate();
-  return HeldBack::send(to, tag, bytes);
+  return HeldBack::post_send(to, tag, bytes);
 }
-Request Faulty::recv(int from, Tag tag, Bytes into, Combine combine) {
+Request Faulty::post_recv(int from, Tag tag, Bytes into, Combine combine) {
   operate();
-  return HeldBack::recv(from, tag, into, combine);
+  return HeldBack::post_recv(from, tag, into, combine);
 }
-std::size_t Faulty::wait_any(std::span<const Request> requests, Deadline deadline,
-                             Arrival* arrival) {
+Ending Faulty::wait_any(std::span<const Request> requests, Deadline deadline) {
   operate();
-  return HeldBack::wait_any(requests, deadline, arrival);
+  return HeldBack::wait_any(requests, deadline);
 }
-std::optional<Arrival> Faulty::test(Request request) {
+std::optional<Ending> Faulty::test(Request request) {
   operate();
   return HeldBack::test(request);
 }

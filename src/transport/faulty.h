@@ -6,10 +6,10 @@
 //
 //   delay:rank=1,seconds=10ms,probability=0.1  one in ten messages to it comes 10 ms late
 //
-// An operation is a call that may talk to a peer (send, recv, wait, test, probe, cancel, open a
-// window, meet in one). Faults wait for both `after` (operations of this lane) and `at` (time since
-// this lane was made). A delayed message holds up those behind it from the same peer on the same
-// tag, and no others.
+// An operation is a call that may hear of a peer (send, recv, wait, test, probe, a look who is
+// dead, open a window, meet in one). Faults wait for both `after` (operations of this lane) and
+// `at` (time since this lane was made). A delayed message holds up those behind it from the same
+// peer on the same tag, and no others.
 #pragma once
 
 #include <string_view>
@@ -32,8 +32,7 @@ struct Fault {
 // UsageError says what is wrong and what would be right.
 Fault parse_fault(std::string_view text);
 
-// What every operation of a killed rank throws (it may still cancel, to clean up), in worlds where
-// ranks are threads or actors.
+// What every operation of a killed rank throws, in worlds where ranks are threads or actors.
 class RankKilled : public Error {
  public:
   using Error::Error;
@@ -49,10 +48,10 @@ class Faulty : public HeldBack {
   Faulty(Transport& inner, const std::vector<Fault>& schedule, std::uint64_t seed, Sleep sleep,
          Die die = {});
 
-  [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
-  [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) override;
-  std::optional<Arrival> test(Request) override;
+  Request post_send(int to, Tag, ConstBytes) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
   std::vector<int> dead_peers() override;
   std::unique_ptr<Window> open_window(std::size_t bytes,

@@ -67,8 +67,8 @@ Arrival Group::translated(Arrival arrival) const {
   if (from == -1)
     throw TransportError(
         TransportError::Kind::mismatch, arrival.from,
-        fmt::format("rank {} sent on a tag that a group of ranks {} receives on from "
-                    "any source: ranks outside the group need a tag of their own",
+        fmt::format("rank {} sent on a tag that a group of ranks {} probes of any rank: ranks "
+                    "outside the group need a tag of their own",
                     arrival.from, fmt::join(ranks_, ", ")));
   return {from, arrival.bytes};
 }
@@ -78,26 +78,24 @@ int Group::host_of(int rank) const {
   return hosts_[rank];
 }
 
-Request Group::send(int to, Tag tag, ConstBytes bytes) {
-  return inner_.send(outer(to), tag, bytes);
+Request Group::post_send(int to, Tag tag, ConstBytes bytes) {
+  return inner_.post_send(outer(to), tag, bytes);
 }
 
-Request Group::recv(int from, Tag tag, Bytes into, Combine combine) {
-  return inner_.recv(from == kAnyRank ? kAnyRank : outer(from), tag, into, combine);
+Request Group::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  return inner_.post_recv(outer(from), tag, into, combine);
 }
 
-std::size_t Group::wait_any(std::span<const Request> requests, Deadline deadline,
-                            Arrival* arrival) {
-  Arrival from_inner;
-  const std::size_t index = inner_.wait_any(requests, deadline, &from_inner);
-  const Arrival here = translated(from_inner);
-  if (arrival) *arrival = here;
-  return index;
+Ending Group::wait_any(std::span<const Request> requests, Deadline deadline) {
+  Ending ending = inner_.wait_any(requests, deadline);
+  if (ending.arrived()) ending.arrival.from = index_[ending.arrival.from];
+  return ending;
 }
 
-std::optional<Arrival> Group::test(Request request) {
-  const auto arrival = inner_.test(request);
-  return arrival ? std::optional(translated(*arrival)) : std::nullopt;
+std::optional<Ending> Group::test(Request request) {
+  auto ending = inner_.test(request);
+  if (ending && ending->arrived()) ending->arrival.from = index_[ending->arrival.from];
+  return ending;
 }
 
 std::optional<Arrival> Group::probe(int from, Tag tag) {

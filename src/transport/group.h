@@ -2,11 +2,10 @@
 // ranks[i] of `inner`. Costs one table look-up a call. `inner` outlives the group; both belong to
 // one thread and share its tags, so members keep group and inner traffic apart by tag.
 //
-// Any source: where the group leaves ranks out, none of those may send on a tag with an open
-// any-source recv of the group; it would be matched, and that is a `mismatch` naming it. Errors: a
-// TransportError passes through untouched: its text and peer() name the rank of the outermost
-// (job-wide) transport, since it is read by those who know nothing of the group. dead_peers() has
-// group ranks.
+// A probe of any rank must not find messages of ranks that the group leaves out: that is a
+// `mismatch` naming the sender. Errors: a TransportError passes through untouched: its text and
+// peer() name the rank of the outermost (job-wide) transport, since it is read by those who know
+// nothing of the group. dead_peers() has group ranks.
 #pragma once
 
 #include "transport/decorator.h"
@@ -23,10 +22,10 @@ class Group : public Decorator {
   int host_of(int rank) const override;
   int job_rank(int rank) const override { return inner_.job_rank(outer(rank)); }
 
-  [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
-  [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) override;
-  std::optional<Arrival> test(Request) override;
+  Request post_send(int to, Tag, ConstBytes) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
   std::vector<int> dead_peers() override;
 

@@ -7,8 +7,8 @@ namespace lockstep {
 // Closer than any clock of ours: a sleep that ends this much early has ended.
 constexpr double kResolution = 1e-9;
 
-Request HeldBack::recv(int from, Tag tag, Bytes into, Combine combine) {
-  const Request request = inner_.recv(from, tag, into, combine);
+Request HeldBack::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  const Request request = inner_.post_recv(from, tag, into, combine);
   posted_.push_back({request.id, from, tag.key()});
   return request;
 }
@@ -18,20 +18,9 @@ void HeldBack::forget(Request request) {
 }
 
 void HeldBack::completed(Request request, const Arrival& arrival) {
-  const auto entry = std::find_if(posted_.begin(), posted_.end(),
-                                  [&](const Posted& p) { return p.id == request.id; });
-  if (entry == posted_.end()) {  // a send: it is over when it is over below
-    held_[request.id] = {arrival, now()};
-    return;
-  }
-  // An any-source receive posted before this one has its message too; due() has to see that first.
-  const Posted posted = *entry;
-  std::vector<Request> earlier;
-  for (auto p = posted_.begin(); p != entry; ++p)
-    if (p->from == kAnyRank && p->key == posted.key) earlier.push_back({p->id});
-  for (const Request& r : earlier)
-    if (const auto theirs = inner_.test(r)) completed(r, *theirs);
-  held_[request.id] = {arrival, due(posted, arrival)};
+  const auto posted = std::ranges::find(posted_, request.id, &Posted::id);
+  // A send is over when it is over below.
+  held_[request.id] = {arrival, posted == posted_.end() ? now() : due(*posted, arrival)};
   forget(request);
 }
 
@@ -43,69 +32,67 @@ std::optional<Arrival> HeldBack::take(Request request) {
   return arrival;
 }
 
-std::size_t HeldBack::wait_any(std::span<const Request> requests, Deadline deadline,
-                               Arrival* arrival) {
+Ending HeldBack::wait_any(std::span<const Request> requests, Deadline deadline) {
   for (;;) {
     double wake = deadline.at;
     std::vector<Request> open;
+    std::vector<std::size_t> which;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (const auto ended = take(requests[i])) {
-        if (arrival) *arrival = *ended;
-        return i;
-      }
+      if (const auto arrival = take(requests[i])) return {i, *arrival};
       const auto held = held_.find(requests[i].id);
-      if (held == held_.end())
-        open.push_back(requests[i]);
-      else
+      if (held != held_.end()) {
         wake = std::min(wake, held->second.due);
+        continue;
+      }
+      open.push_back(requests[i]);
+      which.push_back(i);
     }
     if (open.empty() && wake < deadline.at) {
       sleep_(std::max(0.0, wake - now()));
       continue;
     }
     if (open.empty()) {
-      const Held& first = held_.at(requests[0].id);
+      const int from = held_.at(requests[0].id).arrival.from;
       sleep_(std::max(0.0, deadline.at - now()));
-      throw TransportError(
-          TransportError::Kind::deadline, first.arrival.from,
-          fmt::format("rank {} waited past its deadline for a message of rank {} that is held back",
-                      rank(), first.arrival.from));
+      return {0,
+              {},
+              TransportError(TransportError::Kind::deadline, from,
+                             fmt::format("rank {} waited past its deadline for a message of rank "
+                                         "{} that is held back",
+                                         rank(), from))};
     }
-    try {
-      Arrival how;
-      const std::size_t index = inner_.wait_any(open, {wake}, &how);
-      completed(open[index], how);
-    } catch (const TransportError& error) {
-      const bool early = error.kind() == TransportError::Kind::deadline && wake < deadline.at;
-      if (!early) throw;  // else something held is due
+    Ending ending = inner_.wait_any(open, {wake});
+    if (ending.arrived()) {
+      completed(open[ending.index], ending.arrival);
+      continue;
     }
+    if (ending.late() && wake < deadline.at) continue;  // something held is due
+    if (ending.gone()) forget(open[ending.index]);
+    ending.index = which[ending.index];
+    return ending;
   }
 }
 
-std::optional<Arrival> HeldBack::test(Request request) {
-  if (!held_.contains(request.id))
-    if (const auto arrival = inner_.test(request)) completed(request, *arrival);
-  return take(request);
+std::optional<Ending> HeldBack::test(Request request) {
+  if (!held_.contains(request.id)) {
+    auto ending = inner_.test(request);
+    if (ending && ending->gone()) {
+      forget(request);
+      return ending;
+    }
+    if (ending) completed(request, ending->arrival);
+  }
+  if (const auto arrival = take(request)) return Ending{0, *arrival};
+  return {};
 }
 
-bool HeldBack::cancel(Request request) {
+bool HeldBack::give_up(Request request) noexcept {
   if (held_.erase(request.id)) return false;
-  // What is there already is taken by test, so that due() gets to know of it.
-  const auto entry = std::find_if(posted_.begin(), posted_.end(),
-                                  [&](const Posted& p) { return p.id == request.id; });
-  if (entry == posted_.end()) return inner_.cancel(request);
-  bool cancelled = true;
-  try {
-    if (const auto arrival = inner_.test(request)) {
-      due(*entry, *arrival);
-      cancelled = false;
-    } else {
-      cancelled = inner_.cancel(request);
-    }
-  } catch (const TransportError&) {  // from test: it could not complete, and took no message
-  }
+  const bool nothing_came = inner_.give_up(request);
+  const auto posted = std::ranges::find(posted_, request.id, &Posted::id);
+  if (posted != posted_.end() && !nothing_came) lost(*posted);
   forget(request);
-  return cancelled;
+  return nothing_came;
 }
 
 }  // namespace lockstep

@@ -16,10 +16,10 @@ using Sleep = std::function<void(double seconds)>;
 
 class HeldBack : public Decorator {
  public:
-  [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) override;
-  std::optional<Arrival> test(Request) override;
-  bool cancel(Request) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
+  bool give_up(Request) noexcept override;
 
  protected:
   struct Posted {
@@ -32,6 +32,8 @@ class HeldBack : public Decorator {
 
   // When the message that has just completed this receive may be seen.
   virtual double due(const Posted&, const Arrival&) = 0;
+  // This receive was given up, and its message is lost. Must not wait or throw.
+  virtual void lost(const Posted&) {}
   // Receives that have not completed below, in the order posted.
   const std::vector<Posted>& posted() const { return posted_; }
 

@@ -83,7 +83,7 @@ class Loopback final : public Transport {
   double patience_seconds() const override { return hub_->patience_seconds; }
   std::vector<int> dead_peers() override { return {}; }  // a thread can't die alone
 
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     check_peer(to, rank_, size(), "send to");
     Message message{rank_, tag, bytes.size, {}};
     if (bytes.data) message.data.assign(bytes.data, bytes.data + bytes.size);
@@ -95,40 +95,37 @@ class Loopback final : public Transport {
     return {last_id_};
   }
 
-  Request recv(int from, Tag tag, Bytes into, Combine combine) override {
-    if (from != kAnyRank) check_peer(from, rank_, size(), "receive from");
+  Request post_recv(int from, Tag tag, Bytes into, Combine combine) override {
+    check_peer(from, rank_, size(), "receive from");
     open_.push_back({++last_id_, from, tag, into, combine});
     return {last_id_};
   }
 
-  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
-                       Arrival* arrival) override {
+  Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
     std::unique_lock lock(box_.mutex);
     std::optional<Countdown> time;
     for (;;) {
       progress();
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (const auto ended = take(requests[i])) {
-          if (arrival) *arrival = *ended;
-          return i;
-        }
-      for (const Request& r : requests) throw_if_hopeless(r);
+        if (const auto arrival = take(requests[i])) return {i, *arrival};
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        if (auto error = hopeless(requests[i])) return {i, {}, std::move(error)};
       if (!time) time.emplace(deadline.at - now());
       if (time->left() <= 0) {
-        if (bells_.contains(requests[0].id)) throw too_late(rank_, rank_, {});
+        if (bells_.contains(requests[0].id)) return {0, {}, too_late(rank_, rank_, {})};
         const Receive& r = *find(requests[0]);
-        throw too_late(r.from, rank_, r.tag);
+        return {0, {}, too_late(r.from, rank_, r.tag)};
       }
       box_.changed.wait_for(lock, std::chrono::duration<double>(time->nap()));
     }
   }
 
-  std::optional<Arrival> test(Request request) override {
+  std::optional<Ending> test(Request request) override {
     std::lock_guard lock(box_.mutex);
     progress();
-    const auto ended = take(request);
-    if (!ended) throw_if_hopeless(request);
-    return ended;
+    if (const auto arrival = take(request)) return Ending{0, *arrival};
+    if (auto error = hopeless(request)) return Ending{0, {}, std::move(error)};
+    return {};
   }
 
   std::optional<Arrival> probe(int from, Tag tag) override {
@@ -139,16 +136,15 @@ class Loopback final : public Transport {
     return Arrival{m->from, m->size};
   }
 
-  bool cancel(Request request) override {
+  bool give_up(Request request) noexcept override {
     std::lock_guard lock(box_.mutex);
-    progress();
     if (done_.erase(request.id) || failed_.erase(request.id)) return false;
-    if (bells_.erase(request.id)) return true;
-    open_.erase(find(request));
+    bells_.erase(request.id);
+    std::erase_if(open_, [&](const Receive& r) { return r.id == request.id; });
     return true;
   }
 
-  Request bell() override {
+  Request post_bell() override {
     bells_.insert(++last_id_);
     return {last_id_};
   }
@@ -217,20 +213,16 @@ class Loopback final : public Transport {
     return arrival;
   }
 
-  void throw_if_hopeless(Request request) {
-    if (bells_.contains(request.id)) return;
+  // Ends the request if its peer is gone.
+  std::optional<TransportError> hopeless(Request request) {
+    if (bells_.contains(request.id)) return {};
     const auto r = find(request);
-    int peer = r->from;
-    if (peer == kAnyRank) {
-      if (static_cast<int>(box_.left.size()) < size() - 1) return;
-      peer = box_.left.empty() ? rank_ : box_.left.begin()->first;
-    } else if (!box_.left.count(peer)) {
-      return;
-    }
-    const TransportError error = gone(peer, box_.left[peer], rank_, r->tag);
+    const auto left = box_.left.find(r->from);
+    if (left == box_.left.end()) return {};
+    const TransportError error = gone(r->from, left->second, rank_, r->tag);
     blame_ = blame_of(error);
     open_.erase(r);
-    throw error;
+    return error;
   }
 
   std::deque<Receive>::iterator find(Request request) {

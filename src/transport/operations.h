@@ -27,10 +27,14 @@ class Operations {
   }
 
   Op& find(Request request) {
+    if (Op* const op = find_open(request)) return *op;
+    throw InternalError(fmt::format("request {} is not open", request.id));
+  }
+  // nullptr: it has ended.
+  Op* find_open(Request request) {
     const std::size_t slot = slot_of(request.id);
-    if (request.id == 0 || slot >= slots_.size() || slots_[slot].id != request.id)
-      throw InternalError(fmt::format("request {} is not open", request.id));
-    return slots_[slot];
+    const bool open = request.id != 0 && slot < slots_.size() && slots_[slot].id == request.id;
+    return open ? &slots_[slot] : nullptr;
   }
 
   void end(Op& op) {

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Nobody sends with this tag: a receive from anybody for it fails when nobody is left.
+// Nobody sends with this tag: to look for it lets a side move.
 constexpr Tag kNobody{Purpose::control, 0xffffff};
 // How often the side that nothing is awaited from is looked at while spinning.
 constexpr int kGlance = 16;
@@ -19,22 +19,8 @@ constexpr double kFirstSleepSeconds = 100e-6, kBusySleepSeconds = 500e-6, kSleep
 
 struct Side {
   std::unique_ptr<Transport> transport;
-  int peers = 0;        // who are reached through it
-  int open = 0;         // operations
-  Request nobody_left;  // made when somebody waits for anybody
-  std::optional<TransportError> end;
-
-  // Is there nobody left to hear from?
-  bool empty() {
-    if (peers == 0 || end) return true;
-    try {
-      if (nobody_left.id == 0) nobody_left = transport->recv(kAnyRank, kNobody, {});
-      transport->test(nobody_left);
-    } catch (const TransportError& e) {
-      end = e;
-    }
-    return end.has_value();
-  }
+  int peers = 0;  // that are reached through it
+  int open = 0;   // operations
 
   void progress() {
     if (peers > 0) (void)transport->probe(kAnyRank, kNobody);
@@ -43,12 +29,10 @@ struct Side {
 
 struct Operation {
   std::uint64_t id = 0;
-  Side* side = nullptr;  // none: a receive from anybody that waits for its message
+  Side* side = nullptr;
   Request inner;
   int peer = 0;
   Tag tag;
-  Bytes into;
-  Combine combine = nullptr;
 };
 
 class Routed final : public Transport {
@@ -72,37 +56,26 @@ class Routed final : public Transport {
   double now() const override { return near_.transport->now(); }
   double patience_seconds() const override { return near_.transport->patience_seconds(); }
 
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     check_peer(to, rank(), size(), "send to");
     Side& side = side_of(to);
-    return add(side, side.transport->send(to, tag, bytes), to, tag);
+    return add(side, side.transport->post_send(to, tag, bytes), to, tag);
   }
 
-  Request recv(int from, Tag tag, Bytes into, Combine combine) override {
-    if (from != kAnyRank) {
-      check_peer(from, rank(), size(), "receive from");
-      Side& side = side_of(from);
-      return add(side, side.transport->recv(from, tag, into, combine), from, tag);
-    }
-    used_ = true;
-    Operation& o = operations_.add();
-    o.peer = from;
-    o.tag = tag;
-    o.into = into;
-    o.combine = combine;
-    from_anybody_.push_back(&o);
-    return {o.id};
+  Request post_recv(int from, Tag tag, Bytes into, Combine combine) override {
+    check_peer(from, rank(), size(), "receive from");
+    Side& side = side_of(from);
+    return add(side, side.transport->post_recv(from, tag, into, combine), from, tag);
   }
 
-  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
-                       Arrival* arrival) override {
+  Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
     double step = kFirstSleepSeconds;
     std::optional<Countdown> time;
     for (int turn = 0;; ++turn) {
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (const auto ended = test(requests[i])) {
-          if (arrival) *arrival = *ended;
-          return i;
+        if (auto ended = test(requests[i])) {
+          ended->index = i;
+          return std::move(*ended);
         }
       if (turn % kGlance == 0 || turn > kSpins) {
         near_.progress();
@@ -113,53 +86,43 @@ class Routed final : public Transport {
       const Operation& first = operations_.find(requests[0]);
       if (!time) time.emplace(deadline.at - now());
       const double left = time->left();
-      if (left <= 0) throw too_late(first.peer, rank(), first.tag);
-      const bool hears_near_late = far_.open > 0 || requests.size() > 1;
-      const bool busy = !from_anybody_.empty() || (near_.open > 0 && hears_near_late);
+      if (left <= 0) return {0, {}, too_late(first.peer, rank(), first.tag)};
+      const bool busy = near_.open > 0 && (far_.open > 0 || requests.size() > 1);
       step = std::min(2 * step, busy ? kBusySleepSeconds : kSleepSeconds);
       if (requests.size() == 1 && first.side == &near_ && far_.open == 0) {
-        if (const auto ended = wait_near(requests[0], std::min(left, step))) {
-          if (arrival) *arrival = *ended;
-          return 0;
-        }
-      } else {
-        doze_(std::min(left, step));
+        // Sleeps where a peer of my host rings.
+        Ending ending =
+            near_.transport->wait_any({&first.inner, 1}, {now() + std::min(left, step)});
+        if (ending.late()) continue;
+        end(requests[0]);
+        return ending;
       }
+      doze_(std::min(left, step));
     }
   }
 
-  std::optional<Arrival> test(Request request) override {
-    Operation& o = operations_.find(request);
-    if (!o.side) match();
-    if (!o.side) {
-      throw_if_nobody_is_left(o);
-      return {};
-    }
-    try {
-      const auto ended = o.side->transport->test(o.inner);
-      if (ended) end(o);
-      return ended;
-    } catch (const TransportError&) {
-      end(o);
-      throw;
-    }
+  std::optional<Ending> test(Request request) override {
+    const Operation& o = operations_.find(request);
+    auto ended = o.side->transport->test(o.inner);
+    if (ended) end(request);
+    return ended;
   }
 
   std::optional<Arrival> probe(int from, Tag tag) override {
     if (from != kAnyRank) return side_of(from).transport->probe(from, tag);
-    match();
     if (const auto found = near_.transport->probe(from, tag)) return found;
     return far_.transport->probe(from, tag);
   }
 
-  bool cancel(Request request) override {
-    Operation& o = operations_.find(request);
-    const bool cancelled = !o.side || o.side->transport->cancel(o.inner);
-    end(o);
-    return cancelled;
+  bool give_up(Request request) noexcept override {
+    const Operation* const o = operations_.find_open(request);
+    if (!o) return true;
+    const bool nothing_came = o->side->transport->give_up(o->inner);
+    end(request);
+    return nothing_came;
   }
 
-  Request bell() override { return add(near_, near_.transport->bell(), rank(), {}); }
+  Request post_bell() override { return add(near_, near_.transport->post_bell(), rank(), {}); }
   void ring() override {
     near_.transport->ring();
     far_.transport->ring();  // whose sleep it may be
@@ -191,66 +154,16 @@ class Routed final : public Transport {
     return {o.id};
   }
 
-  void end(Operation& o) {
-    if (o.side)
-      --o.side->open;
-    else
-      std::erase(from_anybody_, &o);
-    operations_.end(o);
-  }
-
-  // Gives receives from anybody, in the order posted, to the side where a message is waiting.
-  void match() {
-    std::vector<std::uint32_t> waiting;  // a later receive must not overtake one for the same key
-    std::erase_if(from_anybody_, [&](Operation* o) {
-      const std::uint32_t key = o->tag.key();
-      if (std::find(waiting.begin(), waiting.end(), key) != waiting.end()) return false;
-      for (Side* side : {turn_ ? &near_ : &far_, turn_ ? &far_ : &near_}) {
-        if (side->peers == 0) continue;
-        const auto found = side->transport->probe(kAnyRank, o->tag);
-        if (!found) continue;
-        turn_ = !turn_;  // neither side starves the other
-        o->inner = side->transport->recv(found->from, o->tag, o->into, o->combine);
-        o->side = side;
-        o->peer = found->from;
-        ++side->open;
-        return true;
-      }
-      waiting.push_back(key);
-      return false;
-    });
-  }
-
-  void throw_if_nobody_is_left(Operation& o) {
-    if (!near_.empty() || !far_.empty()) return;
-    match();
-    if (o.side) return;  // its sender was the last to go
-    const bool far = !near_.end || (far_.end && far_.end->kind() == TransportError::Kind::dead);
-    const auto& error = far ? far_.end : near_.end;
-    const TransportError told = error ? *error : departed(rank(), rank(), o.tag);
-    end(o);
-    throw told;
-  }
-
-  // Sleeps where a peer of my host rings.
-  std::optional<Arrival> wait_near(Request request, double seconds) {
+  void end(Request request) {
     Operation& o = operations_.find(request);
-    try {
-      const Arrival arrival = near_.transport->wait(o.inner, {now() + seconds});
-      end(o);
-      return arrival;
-    } catch (const TransportError& e) {
-      if (e.kind() == TransportError::Kind::deadline) return {};
-      end(o);
-      throw;
-    }
+    --o.side->open;
+    operations_.end(o);
   }
 
   Side near_, far_;
   const Doze doze_;
   Operations<Operation> operations_;
-  std::vector<Operation*> from_anybody_;  // not yet matched, in the order posted
-  bool turn_ = false, used_ = false;
+  bool used_ = false;
 };
 
 }  // namespace

@@ -9,14 +9,6 @@ namespace {
 
 constexpr Tag kStamps{Purpose::control, 0xffffff};
 
-bool over(Transport& transport, Request request) {
-  try {
-    return transport.test(request).has_value();
-  } catch (const TransportError&) {  // its message fails too, and that one tells
-    return true;
-  }
-}
-
 }  // namespace
 
 class Shaped::View final : public WindowView {
@@ -63,61 +55,84 @@ Shaped::Shaped(Transport& inner, std::shared_ptr<Roads> roads, Sleep sleep)
         fmt::format("{} links for {} ranks: give one for each", roads_->size(), inner.size()));
 }
 
-Shaped::~Shaped() {
-  for (const SentStamp& s : sent_) inner_.cancel(s.request);
-}
-
 void Shaped::settle() {
-  for (const SentStamp& s : sent_) try {
-      inner_.wait(s.request);
-    } catch (const TransportError& e) {
-      if (!e.is_gone()) inner_.cancel(s.request);
-    }
+  for (SentStamp& s : sent_) inner_.ending(s.sending, inner_.patience());
   sent_.clear();
 }
 
-Request Shaped::send(int to, Tag tag, ConstBytes bytes) {
+Request Shaped::post_send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank(), size(), "send to");
-  std::erase_if(sent_, [&](const SentStamp& s) { return over(inner_, s.request); });
+  // Arrived or not: if its peer is gone its message says so too.
+  std::erase_if(sent_, [&](SentStamp& s) { return inner_.test(s.sending.request()).has_value(); });
   const double seen_at = roads_->seen_at(to, bytes.size, now());
-  const Request message = inner_.send(to, tag, bytes);
+  const Request message = inner_.post_send(to, tag, bytes);
   auto stamp = std::make_unique<Stamp>(Stamp{.seen_at = seen_at, .key = tag.key()});
-  const Request request = inner_.send(to, kStamps, bytes_of(*stamp));
-  sent_.push_back({message, request, std::move(stamp)});
+  Pending sending = inner_.send(to, kStamps, bytes_of(*stamp));
+  sent_.push_back({message, std::move(stamp), std::move(sending)});
   return message;
 }
 
-bool Shaped::cancel(Request request) {
-  if (!HeldBack::cancel(request)) return false;
-  const auto sent = std::find_if(sent_.begin(), sent_.end(),
-                                 [&](const SentStamp& s) { return s.message == request; });
-  if (sent != sent_.end()) {
-    inner_.cancel(sent->request);
-    sent_.erase(sent);
-  }
+bool Shaped::give_up(Request request) noexcept {
+  const bool nothing_came = HeldBack::give_up(request);
+  if (!nothing_came) return false;
+  const auto sent = std::ranges::find(sent_, request, &SentStamp::message);
+  if (sent == sent_.end()) return true;
+  sent->sending.give_up();
+  sent_.erase(sent);
   return true;
 }
 
-double Shaped::stamp_of(Stream stream, std::size_t place) {
-  while (stamps_[stream].size() <= place) {
-    Stamp stamp;
-    inner_.wait(inner_.recv(stream.first, kStamps, bytes_of(stamp)));
-    stamps_[{stream.first, stamp.key}].push_back(stamp.seen_at);
+std::deque<Shaped::Unseen>::iterator Shaped::unseen(Stream stream, std::size_t place) {
+  std::deque<Unseen>& all = unseen_[stream];
+  for (auto at = all.begin();; ++at) {
+    if (at == all.end()) at = all.emplace(at);
+    if (!at->lost && place-- == 0) return at;
   }
-  return stamps_[stream][place];
 }
 
-double Shaped::due(const Posted& receive, const Arrival& arrival) {
-  // Earlier receives from the same rank took earlier messages, seen or not.
+double Shaped::stamp_of(Stream stream, std::size_t place) {
+  for (;;) {
+    if (const auto at = unseen(stream, place); at->seen_at) return *at->seen_at;
+    Stamp stamp;
+    Pending coming = inner_.recv(stream.first, kStamps, bytes_of(stamp));
+    const Ending ending = inner_.ending(coming, inner_.patience());
+    if (ending.gone()) return now();  // its message is here all the same
+    ending.or_throw();
+    std::deque<Unseen>& all = unseen_[{stream.first, stamp.key}];
+    const auto next = std::ranges::find_if(all, [](const Unseen& u) { return !u.seen_at; });
+    if (next == all.end())
+      all.push_back({stamp.seen_at});
+    else if (next->lost)
+      all.erase(next);
+    else
+      next->seen_at = stamp.seen_at;
+  }
+}
+
+std::size_t Shaped::place_of(const Posted& receive) const {
   std::size_t place = 0;
   for (const Posted& p : posted()) {
     if (p.id == receive.id) break;
-    place += p.key == receive.key && p.from == arrival.from;
+    place += p.key == receive.key && p.from == receive.from;
   }
-  const Stream stream{arrival.from, receive.key};
+  return place;
+}
+
+double Shaped::due(const Posted& receive, const Arrival&) {
+  const Stream stream{receive.from, receive.key};
+  const std::size_t place = place_of(receive);
   const double at = stamp_of(stream, place);
-  stamps_[stream].erase(stamps_[stream].begin() + static_cast<std::ptrdiff_t>(place));
+  unseen_[stream].erase(unseen(stream, place));
   return at;
+}
+
+void Shaped::lost(const Posted& receive) {
+  const Stream stream{receive.from, receive.key};
+  const auto message = unseen(stream, place_of(receive));
+  if (message->seen_at)
+    unseen_[stream].erase(message);
+  else
+    message->lost = true;
 }
 
 std::optional<Arrival> Shaped::probe(int from, Tag tag) {

@@ -4,9 +4,8 @@
 //
 // The sender works out when a message may be seen and tells so in a stamp, a small control message
 // sent right behind it; the receiver holds the message back until then. Stamps show in no ledger
-// above this. A send ends as it does below: the link queues without bound. An any-source recv takes
-// the message that is there first, which over unequal links need not be the one seen first. Windows
-// reach nobody: memory shared with a peer would pass by the link.
+// above this. A send ends as it does below: the link queues without bound. Windows reach nobody:
+// memory shared with a peer would pass by the link.
 #pragma once
 
 #include <atomic>
@@ -44,14 +43,13 @@ class Shaped : public HeldBack {
   // UsageError unless there is a link for each rank, faster than 0.
   Shaped(Transport& inner, const std::vector<Link>& links, Sleep sleep);
   Shaped(Transport& inner, std::shared_ptr<Roads> roads, Sleep sleep);
-  ~Shaped() override;
 
   // Waits until the stamps of all that was sent are sent too: then another thread may destroy this.
   void settle();
 
-  [[nodiscard]] Request send(int to, Tag, ConstBytes) override;
+  Request post_send(int to, Tag, ConstBytes) override;
   std::optional<Arrival> probe(int from, Tag) override;
-  bool cancel(Request) override;
+  bool give_up(Request) noexcept override;
 
  private:
   class View;
@@ -61,19 +59,30 @@ class Shaped : public HeldBack {
     std::uint32_t zero = 0;
   };
   struct SentStamp {
-    Request message, request;
+    Request message;
     std::unique_ptr<Stamp> stamp;
+    Pending sending;  // goes before the stamp
   };
   using Stream = std::pair<int, std::uint32_t>;  // (from, tag key)
+  // A message that is not yet seen, and may not be here.
+  struct Unseen {
+    std::optional<double> seen_at;  // once its stamp is here
+    bool lost = false;              // nobody will see it
+  };
 
   double due(const Posted&, const Arrival&) override;
-  // When message `place` (from 0) of those not yet seen in a stream may be seen.
+  void lost(const Posted&) override;
+  // Earlier receives from the same rank took earlier messages, seen or not.
+  std::size_t place_of(const Posted&) const;
+  // Message `place` (from 0) of those in a stream that are to be seen.
+  std::deque<Unseen>::iterator unseen(Stream, std::size_t place);
+  // When it may be seen. Waits for its stamp.
   double stamp_of(Stream, std::size_t place);
   std::unique_ptr<WindowView> view_of(Window&) override;
 
   const std::shared_ptr<Roads> roads_;
   std::vector<SentStamp> sent_;                  // kept until they are gone
-  std::map<Stream, std::deque<double>> stamps_;  // of messages not yet seen
+  std::map<Stream, std::deque<Unseen>> unseen_;  // in the order sent
 };
 
 }  // namespace lockstep

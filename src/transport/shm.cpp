@@ -51,7 +51,7 @@ class Shm final : public Transport {
     return host_->deaths().list();
   }
 
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     check_peer(to, rank_, size(), "send to");
     check_real(bytes.hollow());
     ShmLine& line = line_to(to);
@@ -66,11 +66,9 @@ class Shm final : public Transport {
     return {op.id};
   }
 
-  Request recv(int from, Tag tag, Bytes into, Combine combine) override {
-    if (from != kAnyRank) {
-      check_peer(from, rank_, size(), "receive from");
-      line_to(from);
-    }
+  Request post_recv(int from, Tag tag, Bytes into, Combine combine) override {
+    check_peer(from, rank_, size(), "receive from");
+    line_to(from);
     check_real(into.hollow());
     ShmOperation& op = operations_.add();
     op.peer = from;
@@ -81,31 +79,30 @@ class Shm final : public Transport {
     return {op.id};
   }
 
-  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
-                       Arrival* arrival) override {
+  Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
     Backoff backoff(host_->crowded());
     std::optional<Countdown> time;  // from the first sleep on
     for (;;) {
       const bool moved = progress();
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (const auto ended = take(operations_.find(requests[i]))) {
-          if (arrival) *arrival = *ended;
-          return i;
+        if (auto ended = take(operations_.find(requests[i]))) {
+          ended->index = i;
+          return std::move(*ended);
         }
       if (moved) {
         backoff.reset();
       } else if (backoff.pause()) {
         if (!time) time.emplace(deadline.at - now());
-        sleep(requests, *time);
+        if (auto failed = sleep(requests, *time)) return std::move(*failed);
       }
     }
   }
 
-  std::optional<Arrival> test(Request request) override {
+  std::optional<Ending> test(Request request) override {
     progress();
     ShmOperation& op = operations_.find(request);
-    if (const auto ended = take(op)) return ended;
-    throw_if_hopeless(op);
+    if (auto ended = take(op)) return ended;
+    if (auto error = hopeless(op)) return Ending{0, {}, std::move(error)};
     return take(op);
   }
 
@@ -116,20 +113,19 @@ class Shm final : public Transport {
     return Arrival{kept->from, kept->size};
   }
 
-  bool cancel(Request request) override {
-    ShmOperation& op = operations_.find(request);
-    if (op.stage == Stage::waiting) {
-      end_early(op);
-      return true;
+  bool give_up(Request request) noexcept override {
+    ShmOperation* const op = operations_.find_open(request);
+    if (!op) return true;
+    bool nothing_came = op->is_bell;
+    if (!op->is_bell && (op->stage == Stage::waiting || op->stage == Stage::streaming)) {
+      inbox_.withdraw(*op);
+      nothing_came = line_to(op->peer).give_up(*op);
     }
-    if (op.stage == Stage::streaming)
-      wait(request);
-    else
-      operations_.end(op);
-    return false;
+    operations_.end(*op);
+    return nothing_came;
   }
 
-  Request bell() override {
+  Request post_bell() override {
     ShmOperation& op = operations_.add();
     op.is_bell = op.sends = true;
     op.peer = rank_;
@@ -176,11 +172,12 @@ class Shm final : public Transport {
     return moved;
   }
 
-  std::optional<Arrival> take(ShmOperation& op) {
+  std::optional<Ending> take(ShmOperation& op) {
     if (op.stage == Stage::failed) {
-      const TransportError error = *op.error;
+      Ending ending{0, {}, std::move(op.error)};
       operations_.end(op);
-      throw error;
+      if (!ending.gone()) throw TransportError(*ending.failure);  // a mismatch
+      return ending;
     }
     if (op.is_bell && rings_.load() > 0) {
       rings_.fetch_sub(1);
@@ -189,52 +186,35 @@ class Shm final : public Transport {
     if (op.stage != Stage::done) return {};
     const Arrival arrival{op.sends ? rank_ : op.peer, op.size};
     operations_.end(op);
-    return arrival;
+    return Ending{0, arrival};
   }
 
-  bool is_gone(const ShmLine& line) const {
-    return host_->deaths().dead(line.peer()) || line.seat().state.load() == ShmSeat::left;
-  }
-
-  // The line whose end makes this operation impossible, or nullptr.
-  ShmLine* obstacle(const ShmOperation& op) {
-    if (op.is_bell) return nullptr;
-    if (op.peer != kAnyRank) return is_gone(line_to(op.peer)) ? &line_to(op.peer) : nullptr;
-    ShmLine* worst = nullptr;  // a death says more than a departure
-    for (ShmLine& line : lines_) {
-      if (!is_gone(line)) return nullptr;
-      if (!worst || (host_->deaths().dead(line.peer()) && !host_->deaths().dead(worst->peer())))
-        worst = &line;
-    }
-    return worst;
-  }
-
-  void throw_if_hopeless(ShmOperation& op) {
-    const ShmLine* line = obstacle(op);
-    if (!line) return;
+  // Ends the operation if its peer is gone.
+  std::optional<TransportError> hopeless(ShmOperation& op) {
+    if (op.is_bell) return {};
+    ShmLine& line = line_to(op.peer);
+    if (!host_->deaths().dead(op.peer) && line.seat().state.load() != ShmSeat::left) return {};
     while (progress()) {  // what it sent before it went still counts
     }
-    if (op.stage == Stage::done || op.stage == Stage::failed) return;
-    const TransportError error = shm_gone(*host_, line->seat(), line->peer(), op.tag);
+    if (op.stage == Stage::done || op.stage == Stage::failed) return {};
+    const TransportError error = shm_gone(*host_, line.seat(), op.peer, op.tag);
     host_->deaths().blame(blame_of(error));
-    end_early(op);
-    throw error;
-  }
-
-  void end_early(ShmOperation& op) {
     inbox_.withdraw(op);
-    for (ShmLine& line : lines_) line.withdraw(op);
+    line.forget(op);
     operations_.end(op);
+    return error;
   }
 
   // The slow part of waiting: looks who died, then sleeps until a peer rings, but not for long.
-  void sleep(std::span<const Request> requests, Countdown& time) {
+  std::optional<Ending> sleep(std::span<const Request> requests, Countdown& time) {
     host_->look_for_deaths();
-    for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (auto error = hopeless(operations_.find(requests[i])))
+        return Ending{i, {}, std::move(error)};
     const double left = time.left();
     if (left <= 0) {
       const ShmOperation& op = operations_.find(requests[0]);
-      throw too_late(op.peer, rank_, op.tag);
+      return Ending{0, {}, too_late(op.peer, rank_, op.tag)};
     }
     const std::uint32_t bell = seat_.bell.load();
     seat_.asleep = 1;
@@ -244,6 +224,7 @@ class Shm final : public Transport {
                       });
     if (!progress() && !rung) futex_wait(seat_.bell, bell, std::min(left, kLookSeconds));
     seat_.asleep = 0;
+    return {};
   }
 
   const std::shared_ptr<ShmHost> host_;

@@ -10,8 +10,8 @@ namespace {
 
 using Stage = ShmOperation::Stage;
 
-bool takes(int wanted_from, Tag wanted, int from, std::uint32_t key) {
-  return wanted.key() == key && (wanted_from == kAnyRank || wanted_from == from);
+bool takes(const ShmOperation& receive, int from, std::uint32_t key) {
+  return receive.tag.key() == key && receive.peer == from;
 }
 
 void fold(ShmOperation& receive, ConstBytes part) {
@@ -32,16 +32,15 @@ void ShmInbox::post(ShmOperation& receive) {
 }
 
 bool ShmInbox::awaits(int from, const ShmFrame& frame) const {
-  return std::any_of(posted_.begin(), posted_.end(), [&](const ShmOperation* receive) {
-    return takes(receive->peer, receive->tag, from, frame.key);
-  });
+  return std::any_of(posted_.begin(), posted_.end(),
+                     [&](const ShmOperation* receive) { return takes(*receive, from, frame.key); });
 }
 
 ShmLanding ShmInbox::begin(int from, const ShmFrame& frame) {
   const Tag tag{static_cast<Purpose>(frame.key >> 24), frame.key & 0xffffff, frame.format};
   for (auto at = posted_.begin(); at != posted_.end(); ++at) {
     ShmOperation& receive = **at;
-    if (!takes(receive.peer, receive.tag, from, frame.key)) continue;
+    if (!takes(receive, from, frame.key)) continue;
     posted_.erase(at);
     if (!match(receive, from, tag, frame.size)) return {};
     return {&receive, nullptr};
@@ -53,7 +52,6 @@ ShmLanding ShmInbox::begin(int from, const ShmFrame& frame) {
 
 // False: it doesn't fit, and the receive has failed.
 bool ShmInbox::match(ShmOperation& receive, int from, Tag tag, std::size_t size) const {
-  receive.peer = from;
   receive.size = size;
   receive.stage = Stage::streaming;
   if (tag.format != receive.tag.format)
@@ -78,13 +76,21 @@ void ShmInbox::finish(ShmLanding landing) {
   if (landing.kept) give_kept();
 }
 
+void ShmInbox::drop(ShmLanding landing) {
+  if (landing.receive) {
+    landing.receive->stage = Stage::failed;
+    landing.receive->error = departed(landing.receive->peer, rank_, landing.receive->tag);
+  }
+  if (landing.kept) kept_.remove_if([&](const ShmKept& kept) { return &kept == landing.kept; });
+}
+
 // In the order the receives were posted. A message that is still arriving is given when it is
 // whole.
 void ShmInbox::give_kept() {
   for (auto at = posted_.begin(); at != posted_.end();) {
     ShmOperation& receive = **at;
     const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const ShmKept& k) {
-      return takes(receive.peer, receive.tag, k.from, k.tag.key());
+      return takes(receive, k.from, k.tag.key());
     });
     if (kept == kept_.end() || kept->moved < kept->size) {
       ++at;
@@ -101,7 +107,7 @@ void ShmInbox::give_kept() {
 
 const ShmKept* ShmInbox::find(int from, Tag tag) const {
   for (const ShmKept& kept : kept_)
-    if (takes(from, tag, kept.from, kept.tag.key())) return &kept;
+    if (kept.tag.key() == tag.key() && (from == kAnyRank || from == kept.from)) return &kept;
   return nullptr;
 }
 

@@ -42,6 +42,8 @@ class ShmInbox {
   static void land(ShmLanding, ConstBytes part);
   // All its bytes are here.
   void finish(ShmLanding);
+  // They are not to be used: the sender has given them up.
+  void drop(ShmLanding);
 
   const ShmKept* find(int from, Tag) const;
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "transport/futex.h"
+#include "transport/real_rank.h"
 
 namespace lockstep {
 
@@ -12,6 +14,8 @@ using Stage = ShmOperation::Stage;
 namespace {
 // Fewer than a wait looks before it sleeps.
 constexpr int kHoldings = 64;
+// How long a peer may take to copy what is sent by reference before that is disowned.
+constexpr double kCopySeconds = 1;
 }  // namespace
 
 ShmLine::ShmLine(const ShmHost& host, int lane, int peer, ShmInbox& inbox,
@@ -24,10 +28,50 @@ ShmLine::ShmLine(const ShmHost& host, int lane, int peer, ShmInbox& inbox,
       seat_(&host.seat(lane, peer)),
       windows_(&windows) {}
 
-void ShmLine::withdraw(ShmOperation& op) {
+void ShmLine::forget(ShmOperation& op) {
   std::erase(outgoing_, &op);
   std::erase_if(referred_, [&](const Referred& r) { return r.op == &op; });
   if (landing_.receive == &op) landing_.receive = nullptr;
+}
+
+bool ShmLine::give_up(ShmOperation& op) {
+  if (!op.sends) {
+    const bool nothing_came = landing_.receive != &op;
+    forget(op);
+    return nothing_came;
+  }
+  if (op.stage == Stage::waiting) {
+    forget(op);
+    return true;
+  }
+  const auto referred =
+      std::ranges::find_if(referred_, [&](const Referred& r) { return r.op == &op; });
+  if (referred != referred_.end()) {
+    const bool nothing_came = take_back(referred->until);
+    forget(op);
+    return nothing_came;
+  }
+  // The first in the queue: a frame that has begun must come to its end.
+  orphan_ = std::make_unique<Orphan>();
+  orphan_->rest.assign(op.out.data + op.moved, op.out.data + op.size);
+  orphan_->op.stage = Stage::streaming;
+  orphan_->op.out = {orphan_->rest.data(), orphan_->rest.size()};
+  orphan_->op.size = orphan_->rest.size();
+  outgoing_.front() = &orphan_->op;
+  return false;
+}
+
+// The peer reads the bytes where they are, which from now on may change. True: it never looked.
+bool ShmLine::take_back(std::uint64_t until) {
+  const auto taken = [&] { return out_->read.load(std::memory_order_acquire) >= until; };
+  std::byte* const frame = out_->at(until - sizeof(ShmFrame));
+  if (taken()) return false;
+  if (change_hold(frame, ShmFrame::offered, ShmFrame::taken_back)) return true;
+  // It copies them at this moment, which takes as long as a copy does.
+  for (const double since = wall_now(); !taken() && wall_now() < since + kCopySeconds;)
+    std::this_thread::yield();
+  if (!taken()) change_hold(frame, ShmFrame::claimed, ShmFrame::disowned);
+  return false;
 }
 
 // A message as large as the ring, which waits for its reader anyway, is not copied through it if
@@ -37,8 +81,8 @@ bool ShmLine::refer(ShmOperation& op) {
   const auto where = windows_->reference_to(op.out, peer_);
   const Bytes room = out_->room(0);
   if (!where || room.size == 0) return false;
-  const ShmFrame frame{
-      op.size, where->offset, where->fd + 1, where->pid, op.tag.key(), op.tag.format, {}};
+  const ShmFrame frame{op.size,      where->offset, where->fd + 1,     where->pid,
+                       op.tag.key(), op.tag.format, ShmFrame::offered, {}};
   std::memcpy(room.data, &frame, sizeof frame);
   out_->publish(sizeof frame);
   op.stage = Stage::streaming;
@@ -70,7 +114,7 @@ bool ShmLine::push() {
     if (op.stage == Stage::waiting) {
       const Bytes room = out_->room(0);
       if (room.size == 0) break;
-      const ShmFrame frame{op.size, 0, 0, 0, op.tag.key(), op.tag.format, {}};
+      const ShmFrame frame{op.size, 0, 0, 0, op.tag.key(), op.tag.format, ShmFrame::offered, {}};
       std::memcpy(room.data, &frame, sizeof frame);
       filled = sizeof frame;
       op.stage = Stage::streaming;
@@ -86,6 +130,7 @@ bool ShmLine::push() {
     if (op.moved == op.size) {
       op.stage = Stage::done;
       outgoing_.pop_front();
+      if (orphan_ && &orphan_->op == &op) orphan_.reset();
     }
   }
   if (moved) ring_bell();
@@ -97,10 +142,16 @@ bool ShmLine::push() {
 bool ShmLine::take_referred(const ShmFrame& frame) {
   if (!inbox_.awaits(peer_, frame) && ++held_ < kHoldings) return false;
   held_ = 0;
-  const ShmLanding landing = inbox_.begin(peer_, frame);
-  windows_->take(peer_, {frame.pid, frame.window - 1, frame.offset}, frame.size,
-                 [&](ConstBytes bytes) { ShmInbox::land(landing, bytes); });
-  inbox_.finish(landing);
+  std::byte* const held = in_->at(in_->read.load(std::memory_order_relaxed));
+  if (change_hold(held, ShmFrame::offered, ShmFrame::claimed)) {
+    const ShmLanding landing = inbox_.begin(peer_, frame);
+    windows_->take(peer_, {frame.pid, frame.window - 1, frame.offset}, frame.size,
+                   [&](ConstBytes bytes) { ShmInbox::land(landing, bytes); });
+    if (change_hold(held, ShmFrame::claimed, ShmFrame::taken))
+      inbox_.finish(landing);
+    else
+      inbox_.drop(landing);
+  }
   in_->consume(sizeof frame);
   return true;
 }
@@ -110,7 +161,7 @@ bool ShmLine::pull() {
   for (ConstBytes content = in_->content(); content.size; content = in_->content()) {
     if (!arriving_) {
       ShmFrame frame;
-      std::memcpy(&frame, content.data, sizeof frame);
+      std::memcpy(&frame, content.data, offsetof(ShmFrame, hold));
       if (frame.window) {
         moved = take_referred(frame);
         break;

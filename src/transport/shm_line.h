@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 
 #include "transport/shm_host.h"
 #include "transport/shm_inbox.h"
@@ -19,8 +20,11 @@ class ShmLine {
   bool has_outgoing() const { return !outgoing_.empty(); }
 
   void send(ShmOperation& op) { outgoing_.push_back(&op); }
-  // Takes an operation out before it has ended.
-  void withdraw(ShmOperation& op);
+  // Ends an operation early: its memory is not used any more. True: nothing came of it. What is
+  // half sent is copied, and sent from the copy.
+  bool give_up(ShmOperation& op);
+  // The same, of a peer that is gone.
+  void forget(ShmOperation& op);
 
   // Ends what was sent by reference and is taken. True: something was.
   bool settle();
@@ -32,7 +36,14 @@ class ShmLine {
   void ring_bell() const;
 
  private:
+  // The rest of a message that was given up.
+  struct Orphan {
+    ShmOperation op;
+    std::vector<std::byte> rest;
+  };
+
   bool refer(ShmOperation& op);
+  bool take_back(std::uint64_t until);
   bool take_referred(const ShmFrame& frame);
 
   const int peer_;
@@ -43,6 +54,7 @@ class ShmLine {
   ShmSeat* const seat_;
   const ShmWindows* windows_;
   std::deque<ShmOperation*> outgoing_;
+  std::unique_ptr<Orphan> orphan_;  // the first of them
   // Sent by reference: ends when the peer has read the ring up to here.
   struct Referred {
     ShmOperation* op;

@@ -13,7 +13,7 @@ struct ShmOperation {
   std::uint64_t id = 0;
   bool sends = false;
   bool is_bell = false;
-  int peer = 0;  // may be kAnyRank until matched
+  int peer = 0;
   Tag tag;
   ConstBytes out;  // what is sent,
   Bytes into;      // or where it lands

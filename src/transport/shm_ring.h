@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -15,14 +16,26 @@ namespace lockstep {
 // is cut.
 struct ShmFrame {
   std::uint64_t size;
-  std::uint64_t
-      offset;           // with a window: where in it the bytes are. They don't follow then, and the
-  std::int32_t window;  // reader consumes the frame when it has taken them. The window is 1 + its
-  std::int32_t pid;     // descriptor in this process; 0: none
+  // With a window: where in it the bytes are. They don't follow then, and the reader consumes the
+  // frame when it has taken them.
+  std::uint64_t offset;
+  std::int32_t window;  // 1 + its descriptor in this process; 0: none
+  std::int32_t pid;
   std::uint32_t key;
   std::uint8_t format;
-  std::uint8_t unused[3];
+  // Of a frame with a window; changed in the ring, by both ends. The reader claims the bytes before
+  // it looks at them. The writer takes back what is not claimed. What is claimed, and not taken for
+  // long, it may disown: then the reader drops what it has.
+  enum Hold : std::uint8_t { offered, claimed, taken, taken_back, disowned };
+  std::uint8_t hold;
+  std::uint8_t unused[2];
 };
+// True: the frame in the ring was held so, and is now held otherwise.
+inline bool change_hold(std::byte* frame, ShmFrame::Hold from, ShmFrame::Hold to) {
+  std::uint8_t was = from;
+  return std::atomic_ref(reinterpret_cast<std::uint8_t&>(frame[offsetof(ShmFrame, hold)]))
+      .compare_exchange_strong(was, to);
+}
 inline constexpr std::size_t kFrameAlign = 32;
 static_assert(sizeof(ShmFrame) == kFrameAlign);
 
@@ -50,6 +63,9 @@ struct ShmRing {
   void publish(std::size_t bytes) {
     written.store(written.load(std::memory_order_relaxed) + bytes, std::memory_order_release);
   }
+
+  // Of what is written and not yet consumed.
+  std::byte* at(std::uint64_t position) { return data + position % kBytes; }
 
   // Reader: the longest run that can be taken in one piece.
   ConstBytes content() const {

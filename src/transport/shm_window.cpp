@@ -98,7 +98,7 @@ class ShmWindow final : public Window {
     Transport& t = owner_.transport;
     Offer& mine = offers_[t.rank()];
     mine = {getpid(), maps_[t.rank()].fd(), bytes};
-    std::vector<Request> sends;
+    std::vector<Pending> sends;
     for (const int m : near)
       if (m != t.rank()) sends.push_back(t.send(m, kMeeting, bytes_of(mine)));
     for (const int m : near)
@@ -107,7 +107,7 @@ class ShmWindow final : public Window {
         t.wait(t.recv(m, kMeeting, bytes_of(theirs)));
         maps_[m] = SharedMemory(theirs.pid, theirs.fd, kHead + theirs.bytes, true);
       }
-    for (const Request r : sends) t.wait(r);
+    for (Pending& send : sends) t.wait(send);
   }
 
   void wait_for(int rank, MeetingPlace& other) {

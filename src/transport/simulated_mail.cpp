@@ -41,9 +41,7 @@ bool SimulatedMail::queue(SimulatedMessage& m) {
   m.stream = &s;
   (s.first ? s.last->next : s.first) = &m;
   s.last = &m;
-  // Messages and receives of a stream meet in their order.
-  const bool taken = s.messages++ < s.waiting;
-  return taken || std::ranges::any_of(any_waiting_, [&](auto* r) { return r->tag.key() == s.key; });
+  return s.messages++ < s.waiting;  // messages and receives of a stream meet in their order
 }
 
 void SimulatedMail::landed(SimulatedMessage& m, std::vector<SimulatedRequest*>& completed) {
@@ -95,18 +93,12 @@ void SimulatedMail::unqueue_first(SimulatedStream& s) {
 }
 
 SimulatedRequest* SimulatedMail::take_waiting(SimulatedStream& s) {
-  SimulatedRequest* r = s.first_waiting;
-  const auto any = std::find_if(any_waiting_.begin(), any_waiting_.end(),
-                                [&](auto* a) { return a->tag.key() == s.key; });
-  if (any != any_waiting_.end() && (!r || (*any)->posted < r->posted)) {
-    r = *any;
-    any_waiting_.erase(any);
-  } else if (r) {
-    s.first_waiting = r->next;
-    if (!s.first_waiting) s.last_waiting = nullptr;
-    r->next = nullptr;
-    --s.waiting;
-  }
+  SimulatedRequest* const r = s.first_waiting;
+  if (!r) return nullptr;
+  s.first_waiting = r->next;
+  if (!s.first_waiting) s.last_waiting = nullptr;
+  r->next = nullptr;
+  --s.waiting;
   return r;
 }
 
@@ -143,25 +135,6 @@ void SimulatedMail::deliver(SimulatedMessage& m, SimulatedRequest& r) {
 }
 
 SimulatedMessage* SimulatedMail::post(SimulatedRequest& r) {
-  r.posted = ++posts_;
-  if (r.peer == kAnyRank) {
-    const auto shelf = shelves_.find(r.tag.key());
-    if (shelf == shelves_.end() || !shelf->second.first) {
-      any_waiting_.push_back(&r);
-      SimulatedMessage* oldest = nullptr;
-      for (const auto& [key, s] : streams_)
-        if (s.key == r.tag.key() && s.first && s.first->parked &&
-            (!oldest || s.first->due < oldest->due))
-          oldest = s.first;
-      return oldest;
-    }
-    SimulatedMessage& m = *shelf->second.first;
-    SimulatedStream& s = *m.stream;
-    unqueue_first(s);
-    deliver(m, r);
-    advance(s, nullptr);
-    return nullptr;
-  }
   SimulatedStream& s = stream(r.peer, r.tag.key());
   if (s.first && s.first->shelved) {
     SimulatedMessage& m = *s.first;
@@ -179,10 +152,6 @@ SimulatedMessage* SimulatedMail::post(SimulatedRequest& r) {
 }
 
 void SimulatedMail::withdraw(SimulatedRequest& r) {
-  if (r.peer == kAnyRank) {
-    std::erase(any_waiting_, &r);
-    return;
-  }
   SimulatedStream& s = stream(r.peer, r.tag.key());
   SimulatedRequest* before = nullptr;
   for (auto* x = s.first_waiting; x != &r; x = x->next) before = x;
@@ -190,6 +159,13 @@ void SimulatedMail::withdraw(SimulatedRequest& r) {
   if (s.last_waiting == &r) s.last_waiting = before;
   r.next = nullptr;
   --s.waiting;
+}
+
+bool SimulatedMail::is_coming(const SimulatedRequest& r) {
+  const SimulatedStream& s = stream(r.peer, r.tag.key());
+  const SimulatedMessage* m = s.first;
+  for (const auto* x = s.first_waiting; x != &r && m; x = x->next) m = m->next;
+  return m != nullptr;
 }
 
 std::optional<Arrival> SimulatedMail::probe(int from, Tag tag) const {
@@ -219,7 +195,6 @@ std::vector<SimulatedMessage*> SimulatedMail::close() {
     for (SimulatedMessage* m = s.first; m; m = m->next)
       if (m->parked) parked.push_back(m);
   }
-  any_waiting_.clear();
   return parked;
 }
 

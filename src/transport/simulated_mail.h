@@ -23,11 +23,10 @@ struct SimulatedRequest {
   std::uint32_t generation = 0;  // tells an ended request from the next one in the same record
   bool open = false, complete = false, is_send = false, is_bell = false;
   bool awaited = false;  // its transport sleeps until this one (or another) completes
-  int peer = 0;          // may be kAnyRank
+  int peer = 0;
   Tag tag;
   Bytes into;
   Combine combine = nullptr;
-  std::uint64_t posted = 0;  // receives of one lane, in order
   SimulatedRequest* next = nullptr;
   struct SimulatedMessage* message = nullptr;  // of a send, until it has ended
   Arrival arrival;
@@ -89,6 +88,8 @@ class SimulatedMail {
   // that it will take if that one is parked.
   SimulatedMessage* post(SimulatedRequest&);
   void withdraw(SimulatedRequest&);
+  // Is the message of this receive, which waits, under way?
+  bool is_coming(const SimulatedRequest&);
   // What a receive posted now would get.
   std::optional<Arrival> probe(int from, Tag tag) const;
   // Forgets all receives: their memory is going away. Returns what was parked for them.
@@ -113,8 +114,6 @@ class SimulatedMail {
   SimulatedMessages& messages_;
   std::unordered_map<std::uint64_t, SimulatedStream> streams_;  // by (from, tag key)
   std::unordered_map<std::uint32_t, Shelf> shelves_;            // by tag key
-  std::vector<SimulatedRequest*> any_waiting_;                  // kAnyRank, in order posted
-  std::uint64_t posts_ = 0;
 };
 
 }  // namespace lockstep

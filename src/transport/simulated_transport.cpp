@@ -27,15 +27,19 @@ Request SimulatedTransport::handle(const SimulatedRequest& r) const {
   return {std::uint64_t(r.generation) << 32 | r.index};
 }
 
-SimulatedRequest& SimulatedTransport::find(Request request) {
+SimulatedRequest* SimulatedTransport::find_open(Request request) {
   const std::size_t index = request.id & 0xffffffff;
-  if (index < requests_.size() && requests_[index]->open &&
-      requests_[index]->generation == request.id >> 32)
-    return *requests_[index];
+  const bool open = index < requests_.size() && requests_[index]->open &&
+                    requests_[index]->generation == request.id >> 32;
+  return open ? requests_[index].get() : nullptr;
+}
+
+SimulatedRequest& SimulatedTransport::find(Request request) {
+  if (SimulatedRequest* const r = find_open(request)) return *r;
   throw InternalError(fmt::format("request {} of rank {} is not open", request.id, rank_));
 }
 
-Request SimulatedTransport::send(int to, Tag tag, ConstBytes bytes) {
+Request SimulatedTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank_, size(), "send to");
   SimulatedRequest& r = open_request(true, to, tag);
   r.arrival = {rank_, bytes.size};
@@ -63,8 +67,8 @@ void SimulatedTransport::fly(SimulatedMessage& m) {
                      m.due, m);
 }
 
-Request SimulatedTransport::recv(int from, Tag tag, Bytes into, Combine combine) {
-  if (from != kAnyRank) check_peer(from, rank_, size(), "receive from");
+Request SimulatedTransport::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  check_peer(from, rank_, size(), "receive from");
   SimulatedRequest& r = open_request(false, from, tag);
   r.into = into;
   r.combine = combine;
@@ -74,6 +78,7 @@ Request SimulatedTransport::recv(int from, Tag tag, Bytes into, Combine combine)
 
 void SimulatedTransport::landed(SimulatedMessage& m) {
   if (m.send) m.sender->complete(*m.send);
+  if (world_.fate(m.from()).died) mail_.lose(m);
   completed_.clear();
   mail_.landed(m, completed_);
   for (SimulatedRequest* r : completed_) complete(*r);
@@ -84,10 +89,12 @@ void SimulatedTransport::complete(SimulatedRequest& r) {
   if (r.awaited) actor_.wake();
 }
 
-void SimulatedTransport::end(SimulatedRequest& r) {
+bool SimulatedTransport::end(SimulatedRequest& r) {
+  bool arrives = r.complete;
   if (SimulatedMessage* m = std::exchange(r.message, nullptr)) {
     m->send = nullptr;
     const bool wanted = m->stream && !world_.fate(r.peer).gone;
+    arrives |= wanted;
     if (wanted && m->bytes.data && m->bytes.size > 0) {
       m->kept.reset(new std::byte[m->bytes.size]);
       copy({m->kept.get(), m->bytes.size}, m->bytes);
@@ -99,9 +106,10 @@ void SimulatedTransport::end(SimulatedRequest& r) {
   }
   r.open = false;
   free_.push_back(&r);
+  return arrives;
 }
 
-Request SimulatedTransport::bell() {
+Request SimulatedTransport::post_bell() {
   SimulatedRequest& r = open_request(false, rank_, {});
   r.is_bell = true;
   r.arrival = {rank_, 0};
@@ -125,40 +133,29 @@ std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
   return r.arrival;
 }
 
-void SimulatedTransport::throw_if_hopeless(SimulatedRequest& r) {
-  if (r.is_bell) return;
-  int peer = r.peer;
-  if (peer == kAnyRank) {
-    if (world_.present() > 1) return;
-    for (peer = 0; peer < size() - 1 && !world_.fate(peer).gone;) ++peer;
-    for (int p = 0; p < size(); ++p)  // a death says more than a departure
-      if (p != rank_ && world_.fate(p).died) {
-        peer = p;
-        break;
-      }
-  } else if (!(r.is_send ? world_.fate(peer).died : world_.fate(peer).gone)) {
-    return;
-  }
-  const TransportError error = world_.gone_error(peer, rank_, r.tag);
+std::optional<TransportError> SimulatedTransport::hopeless(SimulatedRequest& r) {
+  if (r.is_bell) return {};
+  const SimulatedWorld::Fate& fate = world_.fate(r.peer);
+  if (!(r.is_send ? fate.died : fate.gone)) return {};
+  // A rank that left may have given up a send that was under way.
+  if (!r.is_send && !fate.died && mail_.is_coming(r)) return {};
+  const TransportError error = world_.gone_error(r.peer, rank_, r.tag);
   world_.blame(rank_, blame_of(error));
   if (!r.is_send) mail_.withdraw(r);
   end(r);
-  throw error;
+  return error;
 }
 
-std::size_t SimulatedTransport::wait_any(std::span<const Request> requests, Deadline deadline,
-                                         Arrival* arrival) {
+Ending SimulatedTransport::wait_any(std::span<const Request> requests, Deadline deadline) {
   for (;;) {
     for (std::size_t i = 0; i < requests.size(); ++i)
-      if (const auto ended = take(find(requests[i]))) {
-        if (arrival) *arrival = *ended;
-        return i;
-      }
+      if (const auto arrival = take(find(requests[i]))) return {i, *arrival};
     if (world_.present() < size())
-      for (const Request& r : requests) throw_if_hopeless(find(r));
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        if (auto error = hopeless(find(requests[i]))) return {i, {}, std::move(error)};
     if (now() >= deadline.at) {
       const SimulatedRequest& first = find(requests[0]);
-      throw too_late(first.peer, rank_, first.tag);
+      return {0, {}, too_late(first.peer, rank_, first.tag)};
     }
     sleep_for_requests(requests, deadline.at);
   }
@@ -172,10 +169,10 @@ void SimulatedTransport::sleep_for_requests(std::span<const Request> requests, d
   for (const Request& r : requests) find(r).awaited = false;
 }
 
-std::optional<Arrival> SimulatedTransport::test(Request request) {
+std::optional<Ending> SimulatedTransport::test(Request request) {
   SimulatedRequest& r = find(request);
-  if (const auto ended = take(r)) return ended;
-  throw_if_hopeless(r);
+  if (const auto arrival = take(r)) return Ending{0, *arrival};
+  if (auto error = hopeless(r)) return Ending{0, {}, std::move(error)};
   pass(kPollSeconds);
   return {};
 }
@@ -186,23 +183,12 @@ std::optional<Arrival> SimulatedTransport::probe(int from, Tag tag) {
   return found;
 }
 
-bool SimulatedTransport::cancel(Request request) {
-  if (world_.fate(rank_).gone) return false;  // scope guards of a rank that died come here
-  SimulatedRequest& r = find(request);
-  if (r.is_send) {
-    const double until = now() + patience_seconds();
-    try {
-      while (!r.complete && !world_.fate(r.peer).died && now() < until)
-        sleep_for_requests({&request, 1}, until);
-    } catch (const Died&) {  // not out of a scope guard: the next to sleep dies of it
-      return false;
-    }
-  }
-  const bool cancelled = !r.complete;
-  if (cancelled && !r.is_send && !r.is_bell) mail_.withdraw(r);
-  r.error.reset();
-  end(r);
-  return cancelled;
+bool SimulatedTransport::give_up(Request request) noexcept {
+  SimulatedRequest* const r = find_open(request);  // of a rank that is gone all have ended
+  if (!r) return true;
+  if (!r->complete && !r->is_send && !r->is_bell) mail_.withdraw(*r);
+  r->error.reset();
+  return !end(*r);
 }
 
 std::vector<int> SimulatedTransport::dead_peers() {
@@ -241,11 +227,9 @@ void SimulatedTransport::sleep_outside(double until, const char* what) {
 }
 
 void SimulatedTransport::wake_if_awaiting(int gone_rank) {
-  const bool needed = std::ranges::find(meeting_, gone_rank) != meeting_.end() ||
-                      std::ranges::any_of(awaited_, [&](Request q) {
-                        const int peer = find(q).peer;
-                        return peer == gone_rank || peer == kAnyRank;
-                      });
+  const bool needed =
+      std::ranges::find(meeting_, gone_rank) != meeting_.end() ||
+      std::ranges::any_of(awaited_, [&](Request q) { return find(q).peer == gone_rank; });
   if (needed) actor_.wake();
 }
 

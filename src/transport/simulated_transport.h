@@ -27,13 +27,13 @@ class SimulatedTransport final : public Transport {
   double now() const override { return virtual_now(); }
   double patience_seconds() const override { return world_.cluster.patience_s; }
 
-  Request send(int to, Tag, ConstBytes) override;
-  Request recv(int from, Tag, Bytes into, Combine) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival*) override;
-  std::optional<Arrival> test(Request) override;
+  Request post_send(int to, Tag, ConstBytes) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Request post_bell() override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
-  bool cancel(Request) override;
-  Request bell() override;
+  bool give_up(Request) noexcept override;
   void ring() override;
   std::vector<int> dead_peers() override;
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override;
@@ -61,13 +61,16 @@ class SimulatedTransport final : public Transport {
  private:
   SimulatedRequest& open_request(bool is_send, int peer, Tag);
   Request handle(const SimulatedRequest&) const;
+  SimulatedRequest* find_open(Request);  // nullptr: it has ended
   SimulatedRequest& find(Request);
   void fly(SimulatedMessage&);
   void complete(SimulatedRequest&);
-  // Ends a request that has completed, was withdrawn, or can't complete.
-  void end(SimulatedRequest&);
+  // Ends a request that has completed, was withdrawn, or can't complete. False: it was a send of
+  // which nothing arrives.
+  bool end(SimulatedRequest&);
   std::optional<Arrival> take(SimulatedRequest&);
-  void throw_if_hopeless(SimulatedRequest&);
+  // Ends the request if its peer is gone.
+  std::optional<TransportError> hopeless(SimulatedRequest&);
   void sleep_for_requests(std::span<const Request>, double until);
 
   SimulatedWorld& world_;

@@ -11,14 +11,17 @@
 // between hosts, its receive is not posted (a probe sees it, others overtake it). A shorter one may
 // arrive without its sender's further help, and waits for its receiver. So what is to happen beside
 // the computation is a job on the background's lane, at both ends.
-// Errors: TransportError that names the rank at fault; nothing waits past its deadline.
-// Leaving: destroying a Transport tells the peers; what they wait for from it then fails with
+// Endings: a wait says which request ended and how. That a peer is gone is a value, not an
+// exception, since many strategies go on without it; wait() throws it for those that can't. A
+// mismatch, which ends a run, is always thrown. Nothing waits past its deadline.
+// Leaving: destroying a Transport tells the peers; what they wait for from it then ends with
 // `left`, unless it had already been sent.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/bytes.h"
@@ -28,7 +31,7 @@
 
 namespace lockstep {
 
-inline constexpr int kAnyRank = -1;
+inline constexpr int kAnyRank = -1;  // for probe
 // No transport is asked to take a longer message while its receiver computes. Real ones may, as far
 // as their buffers go; simulated ones never do.
 inline constexpr std::size_t kEagerBytes = 64 << 10;
@@ -38,16 +41,73 @@ struct Deadline {
   double at;
 };
 
-// An open operation. Ends by being returned from wait, wait_any or test, or by cancel; not again.
+// An open operation, by name. Its owner is a Pending.
 struct Request {
   std::uint64_t id = 0;
   bool operator==(const Request&) const = default;
 };
 
-// How an operation ended. For a send: `from` is this rank and `bytes` what was sent.
+// A message that was received, or is there to be. Of a send: `from` is this rank and `bytes` what
+// was sent.
 struct Arrival {
   int from = 0;
   std::size_t bytes = 0;
+};
+
+// How a wait ended: a request arrived, or can't because its peer is gone, or the wait was late.
+struct Ending {
+  std::size_t index = 0;  // of the request in the list
+  Arrival arrival;        // if it arrived
+  // The peer is gone (`dead` or `left`): the request has ended too. Its peer() is the rank to
+  // blame, which need not be the request's. Or the wait was late (`deadline`): all requests stay
+  // open, and it names the first one's peer.
+  std::optional<TransportError> failure = {};
+
+  bool arrived() const { return !failure; }
+  bool gone() const { return failure && failure->is_gone(); }
+  bool late() const { return failure && !failure->is_gone(); }
+  // For code that can't go on without the peer: throws the failure.
+  const Arrival& or_throw() const {
+    if (failure) throw *failure;
+    return arrival;
+  }
+};
+
+class Transport;
+
+// An open request and its owner, which gives it up when it goes. Giving up never throws, waits for
+// no peer (but see ucx.h) and, in simulation, passes no time; afterwards the request's memory is
+// the caller's again. A receive that is given up takes no message, unless that was arriving: then
+// the message is lost, and the memory holds a part of it (with `combine`: some elements are folded
+// in). A send that is given up reaches its peer whole or not at all. Belongs to the thread of its
+// transport. The transport outlives it.
+class Pending {
+ public:
+  Pending() = default;  // none
+  Pending(Transport& transport, Request request) : transport_(&transport), request_(request) {}
+  Pending(Pending&& other) noexcept
+      : transport_(std::exchange(other.transport_, nullptr)), request_(other.request_) {}
+  Pending& operator=(Pending&& other) noexcept {
+    if (this == &other) return *this;
+    give_up();
+    transport_ = std::exchange(other.transport_, nullptr);
+    request_ = other.request_;
+    return *this;
+  }
+  ~Pending() { give_up(); }
+
+  // Is there a request that has not ended, as far as this has been told?
+  explicit operator bool() const { return transport_ != nullptr; }
+  // For lists of what is waited for.
+  Request request() const { return request_; }
+  bool is(Request request) const { return transport_ && request_ == request; }
+  // It was returned by a wait. To say so spares a look; what has ended can be given up at no harm.
+  void ended() { transport_ = nullptr; }
+  void give_up() noexcept;
+
+ private:
+  Transport* transport_ = nullptr;
+  Request request_;
 };
 
 class Transport {
@@ -66,35 +126,45 @@ class Transport {
 
   // The bytes stay alive and untouched until the request has ended. May be hollow.
   // UsageError if `to` is out of range or this rank itself.
-  [[nodiscard]] virtual Request send(int to, Tag, ConstBytes) = 0;
+  [[nodiscard]] Pending send(int to, Tag tag, ConstBytes bytes) {
+    return {*this, post_send(to, tag, bytes)};
+  }
 
-  // From one rank, or from kAnyRank. The message may be shorter than `into` (see Arrival::bytes); a
-  // longer one, or one of another format, is a `mismatch`. With `combine` the arriving bytes are
-  // folded into `into` instead of overwriting it; message sizes are then whole elements. `into`
-  // belongs to the transport until the request has ended. A hollow `into` takes the size and drops
-  // the data.
-  [[nodiscard]] virtual Request recv(int from, Tag, Bytes into, Combine combine = nullptr) = 0;
-
-  // Ends the first request in the list that is complete and returns its index. At the deadline:
-  // TransportError `deadline` naming the first peer waited for; all requests stay open.
-  // A request that can't complete (dead or departed peer, mismatch) throws and is ended.
-  // REQUIRES: a non-empty list.
-  virtual std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) = 0;
-  // Ends the request if it is complete. Never blocks.
-  virtual std::optional<Arrival> test(Request) = 0;
-  // Is there a message that a recv posted now would match? Its sender and size. Never blocks.
-  virtual std::optional<Arrival> probe(int from, Tag) = 0;
-  // Ends a request without waiting. False: it had completed (the message is consumed).
-  // A cancelled recv takes no message. A send that has started can't be cancelled: then it is
-  // waited for.
-  virtual bool cancel(Request) = 0;
+  // The message may be shorter than `into` (see Arrival::bytes); a longer one, or one of another
+  // format, is a `mismatch`. With `combine` the arriving bytes are folded into `into` instead of
+  // overwriting it; message sizes are then whole elements. `into` belongs to the transport until
+  // the request has ended. A hollow `into` takes the size and drops the data.
+  // UsageError if `from` is out of range or this rank itself.
+  [[nodiscard]] Pending recv(int from, Tag tag, Bytes into, Combine combine = nullptr) {
+    return {*this, post_recv(from, tag, into, combine)};
+  }
 
   // A request that ends when ring() is called, so that a thread that waits for messages can be told
   // something by another. One ring ends one bell, also one that is opened later. Its Arrival is
   // that of an empty send.
-  [[nodiscard]] virtual Request bell() = 0;
+  [[nodiscard]] Pending bell() { return {*this, post_bell()}; }
+
+  // Ends the first request in the list that is complete; where none is seen to be, one whose peer
+  // is gone. A receive whose message has another format or is too long throws a `mismatch` and is
+  // ended.
+  // REQUIRES: a non-empty list of open requests.
+  virtual Ending wait_any(std::span<const Request>, Deadline) = 0;
+  // Ends the request if it is complete or can't be. Never blocks. Throws as wait_any.
+  virtual std::optional<Ending> test(Request) = 0;
+  // Is there a message that a recv posted now would match? Its sender and size. Never blocks.
+  // `from` may be kAnyRank.
+  virtual std::optional<Arrival> probe(int from, Tag) = 0;
+
   // For any thread, as long as this lives. Never blocks for long.
   virtual void ring() = 0;
+
+  // What send, recv and bell do, without an owner: for decorators, and for give_up.
+  virtual Request post_send(int to, Tag, ConstBytes) = 0;
+  virtual Request post_recv(int from, Tag, Bytes into, Combine) = 0;
+  virtual Request post_bell() = 0;
+  // See Pending. True: nothing came of it, so a receive took no message, and a send never reaches
+  // its peer. A request that has ended is left alone.
+  virtual bool give_up(Request) noexcept = 0;
 
   // Ranks known to be dead (not: left in good order), ascending.
   virtual std::vector<int> dead_peers() = 0;
@@ -112,14 +182,25 @@ class Transport {
   // How long wait(Request) waits.
   virtual double patience_seconds() const = 0;
 
-  Arrival wait(Request request, Deadline deadline) {
-    Arrival arrival;
-    wait_any({&request, 1}, deadline, &arrival);
-    return arrival;
+  // For code that can't go on without the peer: throws the TransportError that names it. After a
+  // deadline the request stays open.
+  Arrival wait(Pending& pending, Deadline deadline) { return ending(pending, deadline).or_throw(); }
+  Arrival wait(Pending& pending) { return wait(pending, patience()); }
+  Arrival wait(Pending&& pending, Deadline deadline) { return wait(pending, deadline); }
+  Arrival wait(Pending&& pending) { return wait(pending, patience()); }
+  // As wait_any, of one.
+  Ending ending(Pending& pending, Deadline deadline) {
+    const Request request = pending.request();
+    Ending how = wait_any({&request, 1}, deadline);
+    if (!how.late()) pending.ended();
+    return how;
   }
-  Arrival wait(Request request) { return wait(request, patience()); }
   Deadline patience() const { return {now() + patience_seconds()}; }
 };
+
+inline void Pending::give_up() noexcept {
+  if (transport_) std::exchange(transport_, nullptr)->give_up(request_);
+}
 
 inline constexpr double kDefaultPatienceSeconds = 300;
 

@@ -1,6 +1,7 @@
 #include "transport/ucx.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "transport/awake_clock.h"
@@ -13,8 +14,11 @@ namespace {
 constexpr int kSpins = 20;
 // How many moves in a row may keep a wait from looking at its deadline.
 constexpr int kBusyMoves = 64;
-// How long a send nobody asks for is waited for when the job is failing anyway.
-constexpr double kFailingSeconds = 1;
+// A send as short as this is made from a copy, so that its memory can be had back at any time. For
+// longer ones a copy would cost more than the message.
+constexpr std::size_t kCopiedBytes = 4096;
+// How long a long message that is given up may move, or stand still, before this rank hangs up.
+constexpr double kMovingSeconds = 1, kStillSeconds = 0.05;
 
 // From the top: a byte that is 0 (see UcxPeers::kTagSignal), the sender, Tag::key(), the format.
 // The format is not matched but compared.
@@ -57,7 +61,7 @@ UcxTransport::~UcxTransport() {
 
 double UcxTransport::now() const { return wall_now(); }
 
-Request UcxTransport::send(int to, Tag tag, ConstBytes bytes) {
+Request UcxTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank(), size(), "send to");
   if (bytes.hollow())
     throw UsageError(fmt::format("rank {} can't send {} bytes without data over a real network",
@@ -75,20 +79,21 @@ Request UcxTransport::send(int to, Tag tag, ConstBytes bytes) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = on_sent;
   param.user_data = &o;
+  if (bytes.size > 0 && bytes.size <= kCopiedBytes) {
+    o.scratch = copies_.take(kCopiedBytes);
+    std::memcpy(o.scratch.data.get(), bytes.data, bytes.size);
+    bytes.data = o.scratch.data.get();
+  }
   begun(o, ucp_tag_send_nbx(endpoint, bytes.data, bytes.size, wire_tag(rank(), tag), &param));
   return {o.id};
 }
 
-Request UcxTransport::recv(int from, Tag tag, Bytes into, Combine combine) {
-  if (from != kAnyRank) check_peer(from, rank(), size(), "receive from");
+Request UcxTransport::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  check_peer(from, rank(), size(), "receive from");
   if (into.hollow())
     throw UsageError(fmt::format(
         "rank {} can't receive {} bytes over a real network without memory", rank(), into.size));
-  // So that we learn when it is gone, even if we never send to it.
-  if (from == kAnyRank)
-    peers_.meet_everybody();
-  else
-    peers_.endpoint(from);
+  peers_.endpoint(from);  // so that we learn when it is gone, even if we never send to it
   Operation& o = operations_.add();
   o.receives = true;
   o.peer = from;
@@ -109,8 +114,7 @@ void UcxTransport::post(Operation& o) {
   param.cb.recv = on_received;
   param.user_data = &o;
   begun(o, ucp_tag_recv_nbx(worker_->handle(), o.combine ? o.scratch.data.get() : o.into.data,
-                            o.into.size, wire_tag(o.peer == kAnyRank ? 0 : o.peer, o.tag),
-                            match_mask(o.peer), &param));
+                            o.into.size, wire_tag(o.peer, o.tag), match_mask(o.peer), &param));
 }
 
 void UcxTransport::begun(Operation& o, ucs_status_ptr_t request) {
@@ -138,7 +142,7 @@ void UcxTransport::on_received(void*, ucs_status_t status, const ucp_tag_recv_in
 
 void UcxTransport::release(Operation& o) {
   if (o.request) ucp_request_free(std::exchange(o.request, nullptr));
-  if (o.scratch.data) scratch_.give_back(std::exchange(o.scratch, {}));
+  if (o.scratch.data) (o.receives ? scratch_ : copies_).give_back(std::exchange(o.scratch, {}));
   operations_.end(o);
 }
 
@@ -146,20 +150,7 @@ bool UcxTransport::arrived(const Operation& o) {
   return o.ended && (o.status == UCS_OK || o.status == UCS_ERR_MESSAGE_TRUNCATED);
 }
 
-// Of one that was cancelled, UCX does not say whose it was.
-bool UcxTransport::drop_strangers(Operation& o) {
-  bool dropped = false;
-  while (o.receives && o.ended && o.status != UCS_ERR_CANCELED && o.request &&
-         !peers_.has(sender_of(o.info.sender_tag))) {
-    ucp_request_free(std::exchange(o.request, nullptr));
-    post(o);
-    dropped = true;
-  }
-  return dropped;
-}
-
 std::optional<Arrival> UcxTransport::take(Operation& o) {
-  if (o.ended) drop_strangers(o);
   if (o.is_bell && rings_.load() > 0) {
     rings_.fetch_sub(1);
     o.ended = true;
@@ -173,7 +164,7 @@ std::optional<Arrival> UcxTransport::take(Operation& o) {
 }
 
 Arrival UcxTransport::land(Operation& o) {
-  const int from = sender_of(o.info.sender_tag);
+  const int from = o.peer;
   const auto format = static_cast<std::uint8_t>(o.info.sender_tag & 0xff);
   const std::size_t bytes = o.info.length;
   std::optional<TransportError> error;
@@ -188,27 +179,33 @@ Arrival UcxTransport::land(Operation& o) {
   return {from, bytes};
 }
 
-void UcxTransport::throw_if_hopeless(Operation& o) {
-  if (arrived(o) || o.is_bell) return;
-  if (drop_strangers(o)) return;
+std::optional<TransportError> UcxTransport::hopeless(Operation& o) {
+  if (arrived(o) || o.is_bell) return {};
   const bool ended = o.ended;
-  const int sender = ended && o.receives ? sender_of(o.info.sender_tag) : kAnyRank;
-  if (o.peer == kAnyRank && peers_.has(sender)) o.peer = sender;
-  if (ended && o.peer != kAnyRank) peers_.broke(o.peer);
-  const auto error =
-      o.peer == kAnyRank ? peers_.verdict_on_all(o.tag) : peers_.verdict(o.peer, o.tag);
-  if (!error) return;
+  if (ended) peers_.broke(o.peer);
+  const auto error = peers_.verdict(o.peer, o.tag);
+  if (!error) return {};
   if (!ended && o.receives) ucp_request_cancel(worker_->handle(), o.request);
   if (!o.ended) {
     // A receive that is under way may still come to a good end if the peer left in good order.
-    if (!o.receives || error->kind() == TransportError::Kind::dead)
-      if (o.peer != kAnyRank) peers_.hang_up(o.peer);
-    if (!o.ended) return;
+    if (!o.receives || error->kind() == TransportError::Kind::dead) peers_.hang_up(o.peer);
+    if (!o.ended) return {};
   }
-  if (arrived(o)) return;  // just now
+  if (arrived(o)) return {};  // just now
   release(o);
   peers_.tell(*error);
-  throw *error;
+  return error;
+}
+
+bool UcxTransport::progress() {
+  const bool moved = peers_.progress();
+  if (!orphans_.empty())
+    std::erase_if(orphans_, [&](Operation* o) {
+      if (!o->ended) return false;
+      release(*o);
+      return true;
+    });
+  return moved;
 }
 
 std::vector<int> UcxTransport::meet_everybody(double seconds) {
@@ -223,43 +220,41 @@ std::vector<int> UcxTransport::meet_everybody(double seconds) {
   }
 }
 
-std::size_t UcxTransport::wait_any(std::span<const Request> requests, Deadline deadline,
-                                   Arrival* arrival) {
+Ending UcxTransport::wait_any(std::span<const Request> requests, Deadline deadline) {
   std::optional<Countdown> time;
   for (int spins = 0, moves = 0;;) {
     for (std::size_t i = 0; i < requests.size(); ++i)
-      if (const auto ended = take(operations_.find(requests[i]))) {
-        if (arrival) *arrival = *ended;
-        return i;
-      }
+      if (const auto arrival = take(operations_.find(requests[i]))) return {i, *arrival};
     // What a peer sent before it died is received first: so no verdicts while anything moves.
-    if (peers_.progress() && ++moves < kBusyMoves) {
+    if (progress() && ++moves < kBusyMoves) {
       spins = 0;
       continue;
     }
     moves = 0;
-    for (const Request& r : requests) throw_if_hopeless(operations_.find(r));
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (auto error = hopeless(operations_.find(requests[i]))) return {i, {}, std::move(error)};
     if (!time) time.emplace(deadline.at - now());
     if (time->left() <= 0) {
       const Operation& o = operations_.find(requests[0]);
-      throw too_late(o.peer, rank(), o.tag);
+      return {0, {}, too_late(o.peer, rank(), o.tag)};
     }
     if (++spins > kSpins) peers_.sleep(time->nap());
   }
 }
 
-std::optional<Arrival> UcxTransport::test(Request request) {
+std::optional<Ending> UcxTransport::test(Request request) {
   Operation& o = operations_.find(request);
-  if (auto ended = take(o)) return ended;
-  const bool moved = peers_.progress();
-  auto ended = take(o);
-  if (!ended && !moved) throw_if_hopeless(o);
-  return ended;
+  if (const auto arrival = take(o)) return Ending{0, *arrival};
+  const bool moved = progress();
+  if (const auto arrival = take(o)) return Ending{0, *arrival};
+  if (moved) return {};
+  if (auto error = hopeless(o)) return Ending{0, {}, std::move(error)};
+  return {};
 }
 
 std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
   if (from != kAnyRank) check_peer(from, rank(), size(), "receive from");
-  peers_.progress();
+  progress();
   const ucp_tag_t wanted = wire_tag(from == kAnyRank ? 0 : from, tag);
   ucp_tag_recv_info_t info;
   while (ucp_tag_probe_nb(worker_->handle(), wanted, match_mask(from), 0, &info)) {
@@ -271,43 +266,48 @@ std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
   return {};
 }
 
-void UcxTransport::await_end(Operation& o) {
-  AwakeClock waited;
-  const auto hopeless = [&] {
-    const double patience = deaths_.count() > 0 ? kFailingSeconds : patience_seconds();
-    return waited.now() > patience || (o.peer != kAnyRank && peers_.verdict(o.peer, o.tag));
-  };
-  while (!o.ended && !hopeless())
-    if (!peers_.progress()) peers_.sleep(kFailingSeconds / 20);
-  if (o.ended || o.peer == kAnyRank) return;
-  peers_.hang_up(o.peer);
-  const double hung_up = now();
-  while (!o.ended && now() < hung_up + kFailingSeconds) peers_.progress();
-}
-
-Request UcxTransport::bell() {
+Request UcxTransport::post_bell() {
   Operation& o = operations_.add();
   o.is_bell = true;
   o.peer = rank();
   return {o.id};
 }
 
-bool UcxTransport::cancel(Request request) {
-  Operation& o = operations_.find(request);
-  if (o.is_bell) {
-    release(o);
+void UcxTransport::end_soon(Operation& o) {
+  const double until = now() + kMovingSeconds;
+  for (double moved = now(); !o.ended && now() < std::min(until, moved + kStillSeconds);) {
+    if (peers_.verdict(o.peer, o.tag)) break;
+    if (peers_.progress())
+      moved = now();
+    else
+      peers_.sleep(kStillSeconds / 10);
+  }
+  if (o.ended) return;
+  peers_.part_with(o.peer);
+  for (const double since = now(); !o.ended && now() < since + kMovingSeconds;) peers_.progress();
+}
+
+bool UcxTransport::give_up(Request request) noexcept {
+  Operation* const o = operations_.find_open(request);
+  if (!o || o->given_up) return true;
+  if (o->is_bell) {
+    release(*o);
     return true;
   }
-  if (!o.ended && o.receives) ucp_request_cancel(worker_->handle(), o.request);
-  if (!o.ended) await_end(o);  // it had started
-  if (!o.ended) return false;
-  const bool cancelled = !arrived(o) || (o.receives && !peers_.has(sender_of(o.info.sender_tag)));
-  try {
-    if (!cancelled) (void)take(o);
-  } catch (const TransportError&) {  // the caller wants it no more
+  if (!o->ended && o->receives) ucp_request_cancel(worker_->handle(), o->request);
+  const bool owned = o->scratch.data || (o->receives ? o->into.size : o->bytes) == 0;
+  if (!o->ended && !owned) try {
+      end_soon(*o);
+    } catch (const std::exception&) {  // UCX is out of order, and says so to whoever calls next
+    }
+  if (!o->ended) {
+    o->given_up = true;
+    orphans_.push_back(o);
+    return false;
   }
-  if (cancelled) release(o);
-  return cancelled;
+  const bool came = arrived(*o);
+  release(*o);
+  return !came;
 }
 
 std::unique_ptr<Window> UcxTransport::open_window(std::size_t bytes, std::span<const int> members) {

@@ -42,16 +42,18 @@ class UcxTransport final : public Transport {
   int host_of(int rank) const override { return place_.hosts.at(rank); }
 
   // UsageError if hollow: a real wire carries real bytes.
-  Request send(int to, Tag, ConstBytes) override;
-  Request recv(int from, Tag, Bytes into, Combine) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival*) override;
-  std::optional<Arrival> test(Request) override;
+  Request post_send(int to, Tag, ConstBytes) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Request post_bell() override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
-  // A large send that nobody asks for is waited for as long as a wait() is, or a second if somebody
-  // is known to have died; then this rank hangs up on that peer.
-  bool cancel(Request) override;
+  // UCX keeps the address of a long message until that has ended, and can't be talked out of it. So
+  // a long message that is given up is let come to its end while it moves, for a second at most.
+  // One that then has not ended is ended by hanging up on the peer: for each of them the other has
+  // left.
+  bool give_up(Request) noexcept override;
 
-  Request bell() override;
   void ring() override {
     rings_.fetch_add(1);
     worker_->wake();
@@ -79,11 +81,12 @@ class UcxTransport final : public Transport {
     bool ended = false;
     bool receives = false;
     bool is_bell = false;
-    int peer = 0;  // may be kAnyRank
+    bool given_up = false;  // nobody asks for it: it is released when it has ended
+    int peer = 0;
     Tag tag;
     Bytes into;
     Combine combine = nullptr;
-    PoolBlock scratch;
+    PoolBlock scratch;        // where it lands before it is folded, or a copy of what is sent
     std::size_t bytes = 0;    // to send
     void* request = nullptr;  // UCX's, if it made one
     ucs_status_t status = UCS_OK;
@@ -94,20 +97,21 @@ class UcxTransport final : public Transport {
   static void on_received(void* request, ucs_status_t, const ucp_tag_recv_info_t*, void* operation);
   static void begun(Operation&, ucs_status_ptr_t);
   void post(Operation&);
-  // Drops messages in the name of nobody that reaches us; the receive goes on.
-  bool drop_strangers(Operation&);
   void release(Operation&);
   static bool arrived(const Operation&);
   std::optional<Arrival> take(Operation&);
   Arrival land(Operation&);
-  void throw_if_hopeless(Operation&);
-  void await_end(Operation&);
+  // Ends the operation if its peer is gone.
+  std::optional<TransportError> hopeless(Operation&);
+  bool progress();
+  void end_soon(Operation&);
 
   const UcxPlace place_;
   Deaths& deaths_;
   PrivateWindows windows_;
-  ScratchPool scratch_;
+  ScratchPool scratch_, copies_;
   Operations<Operation> operations_;
+  std::vector<Operation*> orphans_;       // given up, and not yet ended
   std::atomic<std::uint32_t> rings_ = 0;  // not yet heard
   std::unique_ptr<UcxWorker> worker_;
   UcxPeers peers_;  // goes first: its goodbye still ends operations

@@ -137,24 +137,12 @@ std::optional<TransportError> UcxPeers::verdict(int peer, Tag tag) {
   if (!p.broken) return {};
   if (deaths_.left(peer)) return departed(peer, rank_, tag);
   // It may have quit because of another's death, which then is the one to name.
-  if (const int other = untold_death(); other >= 0)
-    return while_waiting_for(peer, died(other, deaths_.reason(other)));
+  if (const int other = untold_death(); other >= 0) return died(other, deaths_.reason(other));
   // Its goodbye may be on the way here, or the news that it left. A closed connection without
   // either is a death, also of one that never answered: it may have been killed before it could.
   if (wall_now() < p.broken_at + kVerdictSeconds || deaths_.heard_until() < p.broken_at) return {};
   deaths_.report(peer, "its connection broke");
   return died(peer, deaths_.reason(peer));
-}
-
-std::optional<TransportError> UcxPeers::verdict_on_all(Tag tag) {
-  std::optional<TransportError> worst;
-  for (const Peer& p : peers_) {
-    if (!p.reachable) continue;
-    const auto error = verdict(rank_of(p), tag);
-    if (!error) return {};
-    if (!worst || error->kind() == TransportError::Kind::dead) worst = error;
-  }
-  return worst ? worst : departed(rank_, rank_, tag);
 }
 
 void UcxPeers::broke(int peer) {
@@ -272,6 +260,11 @@ void UcxPeers::hang_up(int peer) {
     if (!progress()) worker_.sleep(-1, until - wall_now());
   broke(peer);
   p.failed = any_failed_ = true;
+}
+
+void UcxPeers::part_with(int peer) {
+  hang_up(peer);
+  peers_[peer].left = true;
 }
 
 void UcxPeers::close_all() {

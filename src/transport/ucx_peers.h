@@ -43,7 +43,7 @@ class UcxPeers {
 
   // nullptr: the peer is gone, see verdict(). UsageError if it has no address.
   ucp_ep_h endpoint(int peer);
-  // Makes all endpoints: who waits for anybody must know when nobody is left.
+  // Makes all endpoints.
   void meet_everybody();
   // Who, of those that are reached from here, has not greeted us yet? The endpoints of all others
   // and ours are connected. TransportError: a connection broke before.
@@ -59,13 +59,13 @@ class UcxPeers {
   // What one who waits for (peer, tag) is to be told. Empty: the peer lives, or it is not clear yet
   // what became of it (for a second, and until who keeps the job's book has answered).
   std::optional<TransportError> verdict(int peer, Tag tag);
-  // For kAnyRank: empty while there is a living peer.
-  std::optional<TransportError> verdict_on_all(Tag tag);
   // What happened to a connection, when UCX said so in another way than through the endpoint.
   void broke(int peer);
   // After a goodbye, if it lives, ends what moves to and from this peer, for good; the requests
   // end in the next calls of progress().
   void hang_up(int peer);
+  // The same with one that has done nothing wrong: it counts as one that left.
+  void part_with(int peer);
   // Notes that the lane's owner is told this.
   void tell(const TransportError&);
 

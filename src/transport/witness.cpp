@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::string_view, 7> kKinds{
-    "wait", "test", "probe", "cancel", "look at the dead", "look at a background job", "lock"};
+constexpr std::array<std::string_view, 6> kKinds{
+    "wait", "test", "probe", "look at the dead", "look at a background job", "lock"};
 
 // Seven bits a byte, low ones first; the top bit says that more follow.
 void put(std::vector<std::byte>& out, std::uint64_t value) {
@@ -45,10 +45,10 @@ constexpr std::uint64_t head(Witness::Kind kind, std::size_t words) {
 
 std::vector<std::byte> WitnessLog::to_bytes() const {
   std::vector<std::byte> out;
-  put(out, sources.size());
-  for (const auto& [number, from] : sources) {
+  put(out, given_up.size());
+  for (const auto& [number, with_message] : given_up) {
     put(out, number);
-    put(out, static_cast<std::uint64_t>(from - kCancelled));
+    put(out, with_message);
   }
   for (std::uint64_t word : choices) put(out, word);
   return out;
@@ -59,7 +59,7 @@ WitnessLog WitnessLog::from_bytes(ConstBytes bytes) {
   WitnessLog log;
   for (std::uint64_t left = reader.get(); left > 0; --left) {
     const std::uint64_t number = reader.get();
-    log.sources[number] = static_cast<std::int64_t>(reader.get()) + kCancelled;
+    log.given_up[number] = reader.get() != 0;
   }
   while (!reader.at_end()) {
     log.choices.push_back(reader.get());
@@ -101,9 +101,9 @@ std::optional<std::uint64_t> ReplayingWitness::peek(Kind kind) {
   return log_.choices[at_ + 1];
 }
 
-std::optional<std::int64_t> ReplayingWitness::source(std::uint64_t number) {
-  const auto found = log_.sources.find(number);
-  return found == log_.sources.end() ? std::nullopt : std::optional(found->second);
+std::optional<bool> ReplayingWitness::given_up(std::uint64_t number) {
+  const auto found = log_.given_up.find(number);
+  return found == log_.given_up.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace lockstep

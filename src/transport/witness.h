@@ -23,10 +23,8 @@ class ReplayDiverged : public Error {
 // What was written down. A few bytes a choice.
 struct WitnessLog {
   std::vector<std::uint64_t> choices;  // each: kind and number of words, then the words
-  std::map<std::uint64_t, std::int64_t>
-      sources;  // recv number -> who was matched; kCancelled; kAnyRank: it failed
-
-  static constexpr std::int64_t kCancelled = -2;
+  // Receives that were given up, by number: was a message lost with it?
+  std::map<std::uint64_t, bool> given_up;
 
   std::vector<std::byte> to_bytes() const;
   static WitnessLog from_bytes(ConstBytes);  // UsageError if it isn't one
@@ -35,7 +33,7 @@ struct WitnessLog {
 
 class Witness {  // as it is: the live one
  public:
-  enum class Kind : std::uint8_t { wait, test, probe, cancel, dead, done, lock };
+  enum class Kind : std::uint8_t { wait, test, probe, dead, done, lock };
   using Words = std::vector<std::uint64_t>;
 
   virtual ~Witness() = default;
@@ -46,21 +44,20 @@ class Witness {  // as it is: the live one
   virtual Words next(Kind);
   // Looks at the next choice without passing it; none: the record has ended.
   virtual std::optional<std::uint64_t> peek(Kind) { return {}; }
-  // Whom recv `number` of this lane (counted from 0) was matched with, see WitnessLog; none: it
-  // never ended, or was posted to one rank and ended.
-  virtual std::optional<std::int64_t> source(std::uint64_t /*number*/) { return {}; }
+  // Was recv `number` of this lane (counted from 0) given up, and with a message? None: it was not.
+  virtual std::optional<bool> given_up(std::uint64_t /*number*/) { return {}; }
 
   // What happened.
   virtual void note(Kind, const Words&) {}
-  virtual void note_source(std::uint64_t /*number*/, std::int64_t /*from*/) {}
+  virtual void note_given_up(std::uint64_t /*number*/, bool /*with_message*/) {}
 };
 
 class RecordingWitness final : public Witness {
  public:
   const WitnessLog& log() const { return log_; }
   void note(Kind, const Words&) override;
-  void note_source(std::uint64_t number, std::int64_t from) override {
-    log_.sources[number] = from;
+  void note_given_up(std::uint64_t number, bool with_message) override {
+    log_.given_up[number] = with_message;
   }
 
  private:
@@ -74,7 +71,7 @@ class ReplayingWitness final : public Witness {
   bool replays() const override { return true; }
   Words next(Kind) override;
   std::optional<std::uint64_t> peek(Kind) override;
-  std::optional<std::int64_t> source(std::uint64_t number) override;
+  std::optional<bool> given_up(std::uint64_t number) override;
   // Have all recorded choices been made?
   bool finished() const { return at_ == log_.choices.size(); }
 

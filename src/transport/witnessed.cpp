@@ -7,8 +7,9 @@ namespace {
 
 using Kind = Witness::Kind;
 
-// How a wait ended. Written in records: keep the order.
-enum End : std::uint64_t { kIndex, kMissedDeadline, kFailed };
+// How a wait ended. Written in records: keep the order. An index is also that of a request whose
+// peer is gone.
+enum End : std::uint64_t { kIndex, kMissedDeadline, kMismatch };
 
 // A recv of a replay that is never posted has an id that no transport gives.
 constexpr std::uint64_t kNeverPosted = std::uint64_t(1) << 63;
@@ -19,73 +20,54 @@ constexpr std::uint64_t kNeverPosted = std::uint64_t(1) << 63;
 
 }  // namespace
 
-Request Witnessed::recv(int from, Tag tag, Bytes into, Combine combine) {
-  if (from != kAnyRank) check_peer(from, rank(), size(), "receive from");
+Request Witnessed::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  check_peer(from, rank(), size(), "receive from");
   const std::uint64_t number = receives_++;
-  if (witness_.replays()) {
-    const auto source = witness_.source(number);
-    const bool posted = source ? *source != WitnessLog::kCancelled : from != kAnyRank;
-    if (!posted) return {kNeverPosted | number};
-    if (source && from != kAnyRank)
-      diverged(fmt::format("receive {} is from rank {}, and was from any", number, from));
-    if (source && (*source >= size() || *source == rank()))
-      diverged(fmt::format("receive {} was matched with rank {} of more than {} ranks", number,
-                           *source, size()));
-    return inner_.recv(source ? static_cast<int>(*source) : from, tag, into, combine);
+  if (const auto with_message = witness_.given_up(number)) {
+    if (*with_message) {
+      Unseen& unseen = unseen_.emplace_back(Unseen{std::vector<std::byte>(into.size), {}});
+      unseen.receive = inner_.recv(from, tag, {unseen.memory.data(), into.size});
+    }
+    return {kNeverPosted | number};
   }
-  const Request request = inner_.recv(from, tag, into, combine);
-  posted_[request.id] = {number, from == kAnyRank};
+  const Request request = inner_.post_recv(from, tag, into, combine);
+  if (!witness_.replays()) posted_[request.id] = number;
   return request;
 }
 
-// An any-source recv that fails has no source, and is posted to any in the replay. Which of several
-// failed is not told, but those that did not will end otherwise.
-void Witnessed::failed(std::span<const Request> requests) {
-  for (const Request& r : requests)
-    if (const auto entry = posted_.find(r.id); entry != posted_.end() && entry->second.any)
-      witness_.note_source(entry->second.number, kAnyRank);
-}
-
-void Witnessed::ended(Request request, const Arrival& arrival) {
-  const auto entry = posted_.find(request.id);
-  if (entry == posted_.end()) return;  // a send
-  if (entry->second.any) witness_.note_source(entry->second.number, arrival.from);
-  posted_.erase(entry);
-}
-
-std::size_t Witnessed::wait_any(std::span<const Request> requests, Deadline deadline,
-                                Arrival* arrival) {
-  if (witness_.replays()) return replay_wait_any(requests, arrival);
+Ending Witnessed::wait_any(std::span<const Request> requests, Deadline deadline) {
+  if (witness_.replays()) return replay_wait_any(requests);
   try {
-    Arrival how;
-    const std::size_t index = inner_.wait_any(requests, deadline, &how);
-    witness_.note(Kind::wait, {requests.size(), kIndex, index});
-    ended(requests[index], how);
-    if (arrival) *arrival = how;
-    return index;
-  } catch (const TransportError& error) {
-    if (error.kind() == TransportError::Kind::deadline)
+    Ending ending = inner_.wait_any(requests, deadline);
+    if (ending.late()) {
       witness_.note(Kind::wait, {requests.size(), kMissedDeadline,
-                                 static_cast<std::uint64_t>(error.peer() + 1)});
-    else
-      witness_.note(Kind::wait, {requests.size(), kFailed, 0}), failed(requests);
+                                 static_cast<std::uint64_t>(ending.failure->peer() + 1)});
+    } else {
+      witness_.note(Kind::wait, {requests.size(), kIndex, ending.index});
+      posted_.erase(requests[ending.index].id);
+    }
+    return ending;
+  } catch (const TransportError&) {
+    witness_.note(Kind::wait, {requests.size(), kMismatch, 0});
     throw;
   }
 }
 
-std::size_t Witnessed::replay_wait_any(std::span<const Request> requests, Arrival* arrival) {
+Ending Witnessed::replay_wait_any(std::span<const Request> requests) {
   const auto recorded = witness_.next(Kind::wait);
   if (recorded.at(0) != requests.size())
     diverged(fmt::format("a wait for {} requests had {} in the recorded run", requests.size(),
                          recorded[0]));
   if (recorded.at(1) == kMissedDeadline) {
     const int peer = static_cast<int>(recorded.at(2)) - 1;
-    throw TransportError(TransportError::Kind::deadline, peer,
-                         fmt::format("rank {} waited past its deadline for rank {}, as in the "
-                                     "recorded run",
-                                     rank(), peer));
+    return {0,
+            {},
+            TransportError(TransportError::Kind::deadline, peer,
+                           fmt::format("rank {} waited past its deadline for rank {}, as in the "
+                                       "recorded run",
+                                       rank(), peer))};
   }
-  if (recorded[1] == kFailed) {
+  if (recorded[1] == kMismatch) {
     std::vector<Request> real;
     for (const Request& r : requests)
       if (!(r.id & kNeverPosted)) real.push_back(r);
@@ -94,31 +76,32 @@ std::size_t Witnessed::replay_wait_any(std::span<const Request> requests, Arriva
     diverged("a wait ended well that failed in the recorded run");
   }
   const std::size_t index = recorded.at(2);
-  const Arrival how = replay_wait(requests[index]);
-  if (arrival) *arrival = how;
-  return index;
+  Ending ending = replay_wait(requests[index]);
+  ending.index = index;
+  return ending;
 }
 
-Arrival Witnessed::replay_wait(Request request) {
+Ending Witnessed::replay_wait(Request request) {
   if (request.id & kNeverPosted)
     diverged(fmt::format("receive {} is waited for, and never ended in the recorded run",
                          request.id & ~kNeverPosted));
-  return inner_.wait(request);
+  Ending ending = inner_.wait_any({&request, 1}, patience());
+  if (ending.late()) ending.or_throw();
+  return ending;
 }
 
-std::optional<Arrival> Witnessed::test(Request request) {
+std::optional<Ending> Witnessed::test(Request request) {
   if (witness_.replays()) {
     const auto recorded = witness_.next(Kind::test);
     return recorded.at(0) ? std::optional(replay_wait(request)) : std::nullopt;
   }
   try {
-    const auto arrival = inner_.test(request);
-    witness_.note(Kind::test, {arrival.has_value()});
-    if (arrival) ended(request, *arrival);
-    return arrival;
+    auto ending = inner_.test(request);
+    witness_.note(Kind::test, {ending.has_value()});
+    if (ending) posted_.erase(request.id);
+    return ending;
   } catch (const TransportError&) {
     witness_.note(Kind::test, {1});  // the replay waits for it, and so fails too
-    failed({&request, 1});
     throw;
   }
 }
@@ -136,39 +119,14 @@ std::optional<Arrival> Witnessed::probe(int from, Tag tag) {
   return arrival;
 }
 
-bool Witnessed::cancel(Request request) {
-  if (witness_.replays()) return replay_cancel(request);
-  const auto entry = posted_.find(request.id);
-  bool cancelled = true;
-  try {
-    // A message that is there already is taken by test, which tells its source.
-    const bool any = entry != posted_.end() && entry->second.any;
-    if (const auto arrived = any ? inner_.test(request) : std::nullopt) {
-      witness_.note(Kind::cancel, {false});
-      ended(request, *arrived);
-      return false;
-    }
-    cancelled = inner_.cancel(request);
-  } catch (const TransportError&) {  // from test: it could not complete, and took no message
+bool Witnessed::give_up(Request request) noexcept {
+  if (request.id & kNeverPosted) return true;
+  const bool nothing_came = inner_.give_up(request);
+  if (const auto receive = posted_.find(request.id); receive != posted_.end()) {
+    witness_.note_given_up(receive->second, !nothing_came);
+    posted_.erase(receive);
   }
-  witness_.note(Kind::cancel, {cancelled});
-  if (entry == posted_.end()) return cancelled;
-  if (cancelled) witness_.note_source(entry->second.number, WitnessLog::kCancelled);
-  posted_.erase(entry);
-  return cancelled;
-}
-
-bool Witnessed::replay_cancel(Request request) {
-  const bool cancelled = witness_.next(Kind::cancel).at(0);
-  const bool posted = !(request.id & kNeverPosted);
-  if (!cancelled && !posted)
-    diverged(fmt::format("receive {} ended while it was cancelled, from a source not recorded",
-                         request.id & ~kNeverPosted));
-  if (!cancelled)
-    inner_.wait(request);
-  else if (posted)
-    inner_.cancel(request);  // a send
-  return cancelled;
+  return nothing_came;
 }
 
 std::vector<int> Witnessed::dead_peers() {

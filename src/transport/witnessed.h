@@ -1,15 +1,16 @@
 // The seam for choices that depend on arrival. All such outcomes are visible only through: the
-// source an any-source recv matched, the index wait_any ended, deadlines missed, the outcomes of
-// test, probe, cancel and dead_peers, Background::done, and the order in which a Lock is taken.
+// index wait_any ended, deadlines missed, the outcomes of test, probe and dead_peers, what a recv
+// that was given up took with it, Background::done, and the order in which a Lock is taken.
 // These three pass each one to a Witness, which may write it down or insist on what was written.
 //
-// In a replay: an any-source recv is posted to the recorded source; wait_any waits for the recorded
-// index; a test or cancel that had found the message waits for it, one that had not does not look;
-// a recv that was cancelled is never posted, so that its message stays; a deadline that was missed
-// is missed at once. Peers that left or died are not replayed: they must do so again (the same
-// program, the same faults).
+// In a replay: wait_any waits for the recorded index; a test that had found the message waits for
+// it, one that had not does not look; a recv that was given up is never posted, so that its message
+// stays, or, if it took its message with it, is posted into memory that nobody sees; a deadline
+// that was missed is missed at once. Peers that left or died are not replayed: they must do so
+// again (the same program, the same faults).
 #pragma once
 
+#include <list>
 #include <unordered_map>
 
 #include "transport/decorator.h"
@@ -23,28 +24,27 @@ class Witnessed : public Decorator {
   // The witness outlives this and sees this lane only.
   Witnessed(Transport& inner, Witness& witness) : Decorator(inner), witness_(witness) {}
 
-  [[nodiscard]] Request recv(int from, Tag, Bytes into, Combine combine = nullptr) override;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival* arrival = nullptr) override;
-  std::optional<Arrival> test(Request) override;
+  Request post_recv(int from, Tag, Bytes into, Combine) override;
+  Ending wait_any(std::span<const Request>, Deadline) override;
+  std::optional<Ending> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
-  bool cancel(Request) override;
+  bool give_up(Request) noexcept override;
   std::vector<int> dead_peers() override;
 
  private:
-  struct Posted {
-    std::uint64_t number;
-    bool any;
+  // A recv of a replay that takes a message that nobody sees.
+  struct Unseen {
+    std::vector<std::byte> memory;
+    Pending receive;
   };
 
-  std::size_t replay_wait_any(std::span<const Request>, Arrival*);
-  Arrival replay_wait(Request);
-  bool replay_cancel(Request);
-  void ended(Request, const Arrival&);
-  void failed(std::span<const Request>);
+  Ending replay_wait_any(std::span<const Request>);
+  Ending replay_wait(Request);
 
   Witness& witness_;
   std::uint64_t receives_ = 0;
-  std::unordered_map<std::uint64_t, Posted> posted_;  // by request
+  std::unordered_map<std::uint64_t, std::uint64_t> posted_;  // number of a receive, by request
+  std::list<Unseen> unseen_;
 };
 
 // Shares the witness of the rank's own lane, on whose thread it is called.

@@ -30,8 +30,8 @@ void pass_token(Rank& rank, int rounds) {
   for (int i = 0; i != rounds && rank.size() > 1; ++i) {
     int token = rank.rank(), got = -1;
     const Tag tag{Purpose::setup, 7};
-    const Request receive = rank.peers.recv(before, tag, bytes_of(got));
-    const Request send = rank.peers.send(next, tag, bytes_of(token));
+    Pending receive = rank.peers.recv(before, tag, bytes_of(got));
+    Pending send = rank.peers.send(next, tag, bytes_of(token));
     rank.peers.wait(receive);
     rank.peers.wait(send);
     if (got != before) throw InternalError(fmt::format("got token {} from rank {}", got, before));

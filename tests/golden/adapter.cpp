@@ -58,7 +58,7 @@ class Part {
       : job_(job),
         ledger_(outer.size()),
         metered_(outer.peers, ledger_),
-        background_(outer.background, outer.lock, outer.size()),
+        background_(outer.background, outer.size()),
         rank_{metered_, outer.clock, background_, outer.lock, outer.seed},
         crew_{rank_,
               job.workers,

@@ -82,10 +82,7 @@ constexpr std::size_t kLong = 200'000;
 class Leaving final : public Decorator {
  public:
   using Decorator::Decorator;
-  std::size_t wait_any(std::span<const Request>, Deadline, Arrival*) override {
-    throw Stopped("planted");
-  }
-  bool cancel(Request) override { return true; }
+  Ending wait_any(std::span<const Request>, Deadline) override { throw Stopped("planted"); }
 
   class Stopped : public Error {
     using Error::Error;

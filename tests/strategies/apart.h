@@ -106,7 +106,7 @@ inline Crew crew_of(const ApartTraining& training, Rank& rank) {
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
-  MeteredBackground background(outer.background, outer.lock, outer.size());
+  MeteredBackground background(outer.background, outer.size());
   Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
   const Crew crew = crew_of(training, rank);
   auto strategy = training.make(crew);

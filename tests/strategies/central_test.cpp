@@ -119,7 +119,7 @@ Segments train_segments(const World& world, const ApartTraining& t, int segments
       [&](Rank& outer) {
         Ledger ledger(outer.size());
         Metered metered(outer.peers, ledger);
-        MeteredBackground background(outer.background, outer.lock, outer.size());
+        MeteredBackground background(outer.background, outer.size());
         Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
         const Crew crew{rank, t.workers, t.servers, false, all_reduce_named("ring")};
         const auto strategy = t.make(crew);
@@ -201,7 +201,7 @@ TEST_P(Central, AWorkerThatLeavesBecauseOfAnotherIsLostItself) {
         if (rank.rank() < 2) mine.leaves = rank.rank();
         outcome[rank.rank()] = train_apart(mine, rank);
         if (rank.rank() != 1) return;
-        const Request never = rank.peers.recv(0, {Purpose::control, 7}, {});
+        Pending never = rank.peers.recv(0, {Purpose::control, 7}, {});
         EXPECT_THROW(rank.peers.wait(never), TransportError);
       },
       FabricOptions{});

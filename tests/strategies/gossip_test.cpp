@@ -153,13 +153,13 @@ TEST_P(Gossip, SendsFourNAndEightBytes) {
 class Weighing final : public Decorator {
  public:
   explicit Weighing(Transport& inner) : Decorator(inner), sent(inner.size()) {}
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     if (tag.key() == Tag{Purpose::weights, 0}.key() && bytes.size > 0) {
       GossipHead head;
       std::memcpy(&head.mass_and_step, bytes.data, sizeof head.mass_and_step);
       sent[to] += static_cast<double>(head.mass()) * 0x1p-47;
     }
-    return Decorator::send(to, tag, bytes);
+    return Decorator::post_send(to, tag, bytes);
   }
   std::vector<double> sent;
 };

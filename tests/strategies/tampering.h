@@ -18,12 +18,12 @@ struct Tamper {
 class Tampering final : public Decorator {
  public:
   Tampering(Transport& inner, Tamper tamper) : Decorator(inner), tamper_(std::move(tamper)) {}
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     if (!tamper_.where(tag) || bytes.size < (tamper_.number + 1) * sizeof(float))
-      return Decorator::send(to, tag, bytes);
+      return Decorator::post_send(to, tag, bytes);
     auto& copied = copies_.emplace_back(bytes.data, bytes.data + bytes.size);
     reinterpret_cast<float*>(copied.data())[tamper_.number] += 1;
-    return Decorator::send(to, tag, {copied.data(), copied.size()});
+    return Decorator::post_send(to, tag, {copied.data(), copied.size()});
   }
 
  private:

@@ -44,15 +44,11 @@ class ScoringOver final : public Background {
 class Late final : public Decorator {
  public:
   Late(Transport& below, double seconds) : Decorator(below), seconds_(seconds) {}
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     std::byte none{};
-    const Request nothing = inner_.recv(to, kNothing, {&none, 1});
-    try {
-      if (seconds_ > 0) inner_.wait(nothing, {inner_.now() + seconds_});
-    } catch (const TransportError&) {
-    }
-    inner_.cancel(nothing);
-    return inner_.send(to, tag, bytes);
+    Pending nothing = inner_.recv(to, kNothing, {&none, 1});
+    if (seconds_ > 0) inner_.ending(nothing, {inner_.now() + seconds_});
+    return inner_.post_send(to, tag, bytes);
   }
 
  private:
@@ -292,10 +288,10 @@ TEST(ApartScores, TakeNoTimeOfTheTrainingInSimulation) {
 class Stuck final : public Decorator {
  public:
   Stuck(Transport& below, double rank) : Decorator(below), is_stuck_(below.rank() == rank) {}
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     constexpr std::uint32_t kWeights = 0x113;
-    if (!is_stuck_ || tag.number != kWeights) return inner_.send(to, tag, bytes);
-    return inner_.recv(to, kNothing, {&none_, 1});
+    if (!is_stuck_ || tag.number != kWeights) return inner_.post_send(to, tag, bytes);
+    return inner_.post_recv(to, kNothing, {&none_, 1}, nullptr);
   }
 
  private:

@@ -1,5 +1,5 @@
-// What transport.h promises, over every transport: the suites are message_, failure_ and
-// window_contract_test.cpp; this is what they share.
+// What transport.h promises, over every transport: the suites are the files whose names end in
+// _contract_test.cpp; this is what they share.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -34,6 +34,12 @@ inline std::vector<World> contract_worlds() {
 }
 inline std::string world_name(const ::testing::TestParamInfo<World>& info) {
   return info.param.name;
+}
+
+inline std::vector<Request> requests_of(const std::vector<Pending>& all) {
+  std::vector<Request> requests;
+  for (const Pending& pending : all) requests.push_back(pending.request());
+  return requests;
 }
 
 // Runs a TransportError out of `f` and returns it.

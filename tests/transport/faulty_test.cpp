@@ -76,7 +76,7 @@ int overtakings(std::uint64_t seed) {
   Pair p;
   Faulty peers = p.faulty({"delay:rank=1,seconds=1,probability=0.3"}, seed);
   int got[20] = {};
-  std::vector<Request> open;
+  std::vector<Pending> open;
   std::vector<int> number;
   for (int i = 0; i < 20; ++i) {
     open.push_back(peers.recv(0, i % 2 ? kOther : kTag, bytes_of(got[i])));
@@ -85,7 +85,10 @@ int overtakings(std::uint64_t seed) {
   for (int i = 0; i < 20; ++i) p.send(i % 2 ? kOther : kTag);
   int overtaken = 0, last[2] = {-1, -1};
   while (!open.empty()) {
-    const auto index = static_cast<std::ptrdiff_t>(peers.wait_any(open, peers.patience()));
+    std::vector<Request> requests;
+    for (const Pending& pending : open) requests.push_back(pending.request());
+    const auto index =
+        static_cast<std::ptrdiff_t>(peers.wait_any(requests, peers.patience()).index);
     const int i = number[index];
     EXPECT_GT(i, last[i % 2]) << "none overtakes another on its tag";
     EXPECT_EQ(got[i], i + 1);
@@ -144,11 +147,11 @@ TEST(Faulty, AFaultMayWaitForItsTime) {
 TEST(Faulty, AKilledRankStaysKilled) {
   Pair p;
   Faulty peers = p.faulty({"kill:rank=1,after=1"});
-  const Request open = peers.recv(0, kTag, bytes_of(p.got));
+  Pending open = peers.recv(0, kTag, bytes_of(p.got));
   EXPECT_THROW((void)peers.send(0, kTag, {}), RankKilled);
   EXPECT_THROW(peers.wait(open), RankKilled);
   EXPECT_THROW(peers.open_window(8), RankKilled);
-  EXPECT_TRUE(peers.cancel(open)) << "cleaning up must not throw";
+  EXPECT_TRUE(peers.give_up(open.request())) << "cleaning up is not refused";
 }
 
 TEST(Faulty, TheOwnerSaysHowARankDies) {
@@ -166,7 +169,7 @@ TEST(Faulty, SurvivorsAreToldWhoIsGone) {
                               Faulty peers(r.peers, {parse_fault("kill:rank=2,after=20")}, 1, {});
                               const auto round = [&] {
                                 int out = 0, in = 0;
-                                const Request receive =
+                                Pending receive =
                                     peers.recv((r.rank() + 2) % 3, kTag, bytes_of(in));
                                 peers.wait(peers.send((r.rank() + 1) % 3, kTag, bytes_of(out)));
                                 peers.wait(receive);

@@ -19,7 +19,7 @@ TEST_P(Lanes, HaveMessagesOfTheirOwn) {
                    constexpr Tag kOne{Purpose::evaluation, 1};
                    const auto exchange = [&](Transport& lane, int mine) {
                      int theirs = 0;
-                     const Request sent = lane.send(1 - lane.rank(), kOne, bytes_of(mine));
+                     Pending sent = lane.send(1 - lane.rank(), kOne, bytes_of(mine));
                      lane.wait(lane.recv(1 - lane.rank(), kOne, bytes_of(theirs)));
                      lane.wait(sent);
                      EXPECT_EQ(theirs, mine);

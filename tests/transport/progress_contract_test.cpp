@@ -32,16 +32,16 @@ TEST_P(BoundedBuffers, ALongMessageStandsStillWhileItsReceiverComputes) {
     std::vector<float> numbers(kLong, static_cast<float>(1 + r.rank()));
     int word = 0;
     if (r.rank() == 0) {
-      const Request sent = r.peers.send(1, kTag, raw(numbers));
+      Pending sent = r.peers.send(1, kTag, raw(numbers));
       for (int i = 0; i < kLooks; ++i) {
-        EXPECT_FALSE(r.peers.test(sent)) << i;
+        EXPECT_FALSE(r.peers.test(sent.request())) << i;
         r.clock.charge(1e-3);
       }
       looked = true;
       r.peers.wait(sent);  // while the other waits for something else
       r.peers.wait(r.peers.send(1, kOther, bytes_of(word)));
     } else {
-      const Request numbers_here = r.peers.recv(0, kTag, raw(numbers));
+      Pending numbers_here = r.peers.recv(0, kTag, raw(numbers));
       compute_until(r, [&] { return looked.load(); });
       r.peers.wait(r.peers.recv(0, kOther, bytes_of(word)));
       r.peers.wait(numbers_here);
@@ -58,7 +58,7 @@ TEST_P(BetweenHosts, ALongMessageStandsStillUntilItsReceiveIsPosted) {
     std::vector<float> numbers(kLong, static_cast<float>(1 + r.rank()));
     int word = 0;
     if (r.rank() == 0) {
-      const Request sent = r.peers.send(1, kTag, raw(numbers));
+      Pending sent = r.peers.send(1, kTag, raw(numbers));
       const TransportError late = error_of([&] { r.peers.wait(sent, {r.peers.now() + 0.2}); });
       EXPECT_EQ(late.kind(), TransportError::Kind::deadline);
       r.peers.wait(r.peers.send(1, kOther, bytes_of(word)));  // overtakes it
@@ -96,15 +96,17 @@ TEST_P(ProgressContract, ARingEndsTheBellOfAJobThatWaitsForMessages) {
     std::vector<int> heard;
     const std::uint64_t job = r.background.post([&](Transport& lane) {
       int word = 0;
-      const Request message = lane.recv(1 - r.rank(), kTag, bytes_of(word));
+      Pending message = lane.recv(1 - r.rank(), kTag, bytes_of(word));
       for (int i = 0; i < 3; ++i) {
-        const Request open[] = {message, lane.bell()};
-        Arrival arrival;
-        heard.push_back(static_cast<int>(lane.wait_any(open, lane.patience(), &arrival)));
-        EXPECT_EQ(arrival.from, r.rank());
-        EXPECT_EQ(arrival.bytes, 0u);
+        Pending bell = lane.bell();
+        const Request open[] = {message.request(), bell.request()};
+        const Ending ending = lane.wait_any(open, lane.patience());
+        heard.push_back(static_cast<int>(ending.index));
+        EXPECT_TRUE(ending.arrived());
+        EXPECT_EQ(ending.arrival.from, r.rank());
+        EXPECT_EQ(ending.arrival.bytes, 0u);
       }
-      EXPECT_TRUE(lane.cancel(message));
+      EXPECT_TRUE(lane.give_up(message.request()));
     });
     for (int i = 0; i < 3; ++i) {
       r.clock.charge(0.1);
@@ -112,21 +114,21 @@ TEST_P(ProgressContract, ARingEndsTheBellOfAJobThatWaitsForMessages) {
     }
     r.background.wait(job);
     EXPECT_EQ(heard, (std::vector<int>{1, 1, 1}));
-    const Request mine = r.peers.send(1 - r.rank(), kOther, {});  // nobody leaves before
+    Pending mine = r.peers.send(1 - r.rank(), kOther, {});  // nobody leaves before
     r.peers.wait(r.peers.recv(1 - r.rank(), kOther, {}));
     r.peers.wait(mine);
   });
 }
 
-TEST_P(ProgressContract, ABellCanBeTestedAndCancelledAndARingIsKept) {
+TEST_P(ProgressContract, ABellCanBeTestedAndGivenUpAndARingIsKept) {
   run(2, [](Rank& r) {
-    const Request first = r.peers.bell();
-    EXPECT_FALSE(r.peers.test(first));
-    EXPECT_TRUE(r.peers.cancel(first));
+    Pending first = r.peers.bell();
+    EXPECT_FALSE(r.peers.test(first.request()));
+    EXPECT_TRUE(r.peers.give_up(first.request()));
     r.peers.ring();
-    const Request second = r.peers.bell(), third = r.peers.bell();
-    EXPECT_TRUE(r.peers.test(second));
-    EXPECT_FALSE(r.peers.test(third));
+    Pending second = r.peers.bell(), third = r.peers.bell();
+    EXPECT_TRUE(r.peers.test(second.request()));
+    EXPECT_FALSE(r.peers.test(third.request()));
     const TransportError late = error_of([&] { r.peers.wait(third, {r.peers.now() + 0.01}); });
     EXPECT_EQ(late.kind(), TransportError::Kind::deadline);
     r.peers.ring();
@@ -140,7 +142,7 @@ TEST_P(ProgressContract, ABellOutlivesThePeers) {
     if (r.rank() == 1) return;
     int word = 0;
     EXPECT_TRUE(error_of([&] { r.peers.wait(r.peers.recv(1, kTag, bytes_of(word))); }).is_gone());
-    const Request bell = r.peers.bell();
+    Pending bell = r.peers.bell();
     r.peers.ring();
     r.peers.wait(bell);
   });

@@ -55,13 +55,28 @@ TEST(Shaped, MessagesQueueOnTheLink) {
 TEST(Shaped, EachReceiveHasItsOwnMessagesStamp) {
   SlowPair p;
   for (int i = 0; i < 3; ++i) p.a.wait(p.a.send(1, kTag, bytes_of(p.data)));
-  const Request any = p.b.recv(kAnyRank, kTag, bytes_of(p.got));
-  const Request second = p.b.recv(0, kTag, bytes_of(p.got));
-  const Request third = p.b.recv(0, kTag, bytes_of(p.got2));
+  Pending first = p.b.recv(0, kTag, bytes_of(p.got));
+  Pending second = p.b.recv(0, kTag, bytes_of(p.got));
+  Pending third = p.b.recv(0, kTag, bytes_of(p.got2));
   p.b.wait(third);
   EXPECT_NEAR(p.net.now, 0.8, 1e-8);
-  EXPECT_TRUE(p.b.test(any));
-  EXPECT_TRUE(p.b.test(second));
+  EXPECT_TRUE(p.b.test(first.request()));
+  EXPECT_TRUE(p.b.test(second.request()));
+}
+
+// The stamp of a message that is lost with its receive is not that of the next one.
+TEST(Shaped, WhatIsGivenUpTakesItsStampWithIt) {
+  SlowPair p;
+  for (int i = 0; i < 3; ++i) p.a.wait(p.a.send(1, kTag, bytes_of(p.data)));
+  Pending first = p.b.recv(0, kTag, bytes_of(p.got));
+  Pending second = p.b.recv(0, kTag, bytes_of(p.got));
+  Pending third = p.b.recv(0, kTag, bytes_of(p.got2));
+  EXPECT_FALSE(p.b.test(third.request()));  // all three are there below
+  EXPECT_FALSE(p.b.give_up(second.request()));
+  p.b.wait(first);
+  EXPECT_NEAR(p.net.now, 0.6, 1e-8);
+  p.b.wait(third);
+  EXPECT_NEAR(p.net.now, 0.8, 1e-8);
 }
 
 TEST(Shaped, NothingIsSeenEarly) {
@@ -69,14 +84,14 @@ TEST(Shaped, NothingIsSeenEarly) {
   p.a.wait(p.a.send(1, kTag, bytes_of(p.data)));
   EXPECT_FALSE(p.b.probe(0, kTag));
   EXPECT_FALSE(p.b.probe(kAnyRank, kTag));
-  const Request r = p.b.recv(0, kTag, bytes_of(p.got));
-  EXPECT_FALSE(p.b.test(r));
+  Pending r = p.b.recv(0, kTag, bytes_of(p.got));
+  EXPECT_FALSE(p.b.test(r.request()));
   EXPECT_THROW(p.b.wait(r, {0.3}), TransportError);
   EXPECT_NEAR(p.net.now, 0.3, 1e-8);
-  EXPECT_FALSE(p.b.test(r));
+  EXPECT_FALSE(p.b.test(r.request()));
   p.a.wait(p.a.send(1, kTag, bytes_of(p.data)));
   p.net.now = 0.9;
-  EXPECT_TRUE(p.b.test(r));
+  EXPECT_TRUE(p.b.test(r.request()));
   EXPECT_EQ(p.b.probe(kAnyRank, kTag)->from, 0);
 }
 
@@ -84,11 +99,11 @@ TEST(Shaped, WaitAnyReturnsWhatIsDueFirst) {
   SlowPair p;
   p.a.wait(p.a.send(1, kTag, bytes_of(p.data)));
   p.a.wait(p.a.send(1, kOther, bytes_of(p.data).part(0, 1)));
-  const std::vector<Request> both{p.b.recv(0, kOther, bytes_of(p.got)),
-                                  p.b.recv(0, kTag, bytes_of(p.got2))};
-  EXPECT_EQ(p.b.wait_any(both, p.b.patience()), 1u);
+  Pending other = p.b.recv(0, kOther, bytes_of(p.got)), same = p.b.recv(0, kTag, bytes_of(p.got2));
+  const Request both[] = {other.request(), same.request()};
+  EXPECT_EQ(p.b.wait_any(both, p.b.patience()).index, 1u);
   EXPECT_NEAR(p.net.now, 0.6, 1e-8);
-  EXPECT_EQ(p.b.wait_any({both.data(), 1}, p.b.patience()), 0u);
+  EXPECT_EQ(p.b.wait_any({both, 1}, p.b.patience()).index, 0u);
   EXPECT_NEAR(p.net.now, 0.601, 1e-8);
 }
 
@@ -119,7 +134,7 @@ TEST(Shaped, ARingIsNotFasterThanItsLinks) {
     std::vector<std::byte> out(bytes), in(bytes);
     const double start = peers.now();
     for (int round = 0; round < rounds; ++round) {
-      const Request receive = peers.recv((r.rank() + 2) % 3, kTag, {in.data(), bytes});
+      Pending receive = peers.recv((r.rank() + 2) % 3, kTag, {in.data(), bytes});
       peers.wait(peers.send((r.rank() + 1) % 3, kTag, {out.data(), bytes}));
       peers.wait(receive);
     }

@@ -99,16 +99,17 @@ TEST(SimulatedRank, ASentBufferMayBeWrittenOnceTheSendHasEnded) {
 TEST(SimulatedRank, AShortMessageDoesNotOvertakeALongOneOfItsTag) {
   run_simulated(star(2), [](Rank& r) {
     if (r.rank() == 0) {
-      const Request slow = r.peers.send(1, kTag, ConstBytes(nullptr, 2'000'000'000));
+      Pending slow = r.peers.send(1, kTag, ConstBytes(nullptr, 2'000'000'000));
       r.peers.wait(r.peers.send(1, kTag, ConstBytes(nullptr, 1)));
       r.peers.wait(slow);
     } else {
-      const std::vector<Request> both{r.peers.recv(0, kTag, {nullptr, 2'000'000'000}),
-                                      r.peers.recv(0, kTag, {nullptr, 2'000'000'000})};
-      Arrival first;
-      EXPECT_EQ(r.peers.wait_any(both, r.peers.patience(), &first), 0u);
-      EXPECT_EQ(first.bytes, 2'000'000'000u);
-      EXPECT_EQ(r.peers.wait(both[1]).bytes, 1u);
+      Pending one = r.peers.recv(0, kTag, {nullptr, 2'000'000'000});
+      Pending two = r.peers.recv(0, kTag, {nullptr, 2'000'000'000});
+      const Request both[] = {one.request(), two.request()};
+      const Ending first = r.peers.wait_any(both, r.peers.patience());
+      EXPECT_EQ(first.index, 0u);
+      EXPECT_EQ(first.arrival.bytes, 2'000'000'000u);
+      EXPECT_EQ(r.peers.wait(two).bytes, 1u);
     }
   });
 }
@@ -120,8 +121,8 @@ TEST(SimulatedRank, PollingPassesTime) {
       exchange(r, 1, 0, 10);
       return;
     }
-    const Request q = r.peers.recv(1, kTag, {nullptr, 10});
-    while (!r.peers.test(q)) {
+    Pending q = r.peers.recv(1, kTag, {nullptr, 10});
+    while (!r.peers.test(q.request())) {
     }
     EXPECT_NEAR(r.clock.now(), 1e-3 + kAlpha, 3e-6);
   });

@@ -26,9 +26,8 @@ void ring(Rank& r, Values v) {
   for (int step = 0; step < 2 * (m - 1); ++step) {
     const Values out = v.part(chunk(v.count(), m, (r.rank() - step + 2 * m) % m));
     const Values in = v.part(chunk(v.count(), m, (r.rank() - step - 1 + 2 * m) % m));
-    const Request received =
-        r.peers.recv(left, kTag, in.bytes(), step < m - 1 ? v.combine() : nullptr);
-    const Request sent = r.peers.send(right, kTag, out.bytes());
+    Pending received = r.peers.recv(left, kTag, in.bytes(), step < m - 1 ? v.combine() : nullptr);
+    Pending sent = r.peers.send(right, kTag, out.bytes());
     r.peers.wait(received);
     r.peers.wait(sent);
   }
@@ -92,7 +91,7 @@ TEST(Simulated, FlowsShareALink) {
     if (r.rank() < 2) {
       exchange(r, r.rank(), 2, 10'000'000);
     } else {
-      const Request one = r.peers.recv(0, kTag, {nullptr, 10'000'000});
+      Pending one = r.peers.recv(0, kTag, {nullptr, 10'000'000});
       r.peers.wait(r.peers.recv(1, kTag, {nullptr, 10'000'000}));
       r.peers.wait(one);
     }
@@ -103,7 +102,7 @@ TEST(Simulated, FlowsShareALink) {
 TEST(Simulated, MessagesToOnePeerGoOneAfterTheOther) {
   constexpr std::size_t kBytes = 10'000'000;
   run_simulated(star(2), [](Rank& r) {
-    std::vector<Request> open;
+    std::vector<Pending> open;
     for (int i = 0; i < 3; ++i)
       open.push_back(r.rank() == 0 ? r.peers.send(1, kTag, ConstBytes(nullptr, kBytes))
                                    : r.peers.recv(0, kTag, {nullptr, kBytes}));
@@ -116,7 +115,7 @@ TEST(Simulated, MessagesToOnePeerGoOneAfterTheOther) {
 
 TEST(Simulated, BothDirectionsOfALineAreFree) {
   run_simulated(star(2), [](Rank& r) {
-    const Request in = r.peers.recv(1 - r.rank(), kTag, {nullptr, 10'000'000});
+    Pending in = r.peers.recv(1 - r.rank(), kTag, {nullptr, 10'000'000});
     r.peers.wait(r.peers.send(1 - r.rank(), kTag, ConstBytes(nullptr, 10'000'000)));
     r.peers.wait(in);
     EXPECT_NEAR(r.clock.now(), kAlpha + 10e6 / kBandwidth, 1e-9);
@@ -181,7 +180,7 @@ std::vector<double> busy_times(std::uint64_t seed) {
     const auto job = r.background.post([&](Transport& lane) {
       const int peer = r.rank() ^ 1;
       if (peer >= lane.size()) return;
-      const Request in = lane.recv(peer, kTag, {nullptr, 5'000'000});
+      Pending in = lane.recv(peer, kTag, {nullptr, 5'000'000});
       lane.wait(lane.send(peer, kTag, ConstBytes(nullptr, 5'000'000)));
       lane.wait(in);
     });
@@ -189,8 +188,10 @@ std::vector<double> busy_times(std::uint64_t seed) {
       r.clock.charge(1e-3 * random.uniform());
       if (r.rank() == 0) {
         for (int p = 1; p < r.size(); ++p) {
-          const auto a = r.peers.wait(r.peers.recv(kAnyRank, kTag, {nullptr, 1 << 20}));
-          times.push_back(r.clock.now() + a.from);
+          std::optional<Arrival> a;
+          while (!a) a = r.peers.probe(kAnyRank, kTag);
+          r.peers.wait(r.peers.recv(a->from, kTag, {nullptr, 1 << 20}));
+          times.push_back(r.clock.now() + a->from);
         }
       } else {
         r.peers.wait(r.peers.send(0, kTag, ConstBytes(nullptr, random.below(1 << 20))));
@@ -209,14 +210,17 @@ TEST(Simulated, TheSameSeedGivesTheSameTimesToTheBit) {
   EXPECT_NE(first, in_child([] { return busy_times(2); }));
 }
 
-TEST(Simulated, AnySourceTakesTheFirstToArrive) {
+TEST(Simulated, AProbeOfAnyRankFindsTheFirstToArrive) {
   run_simulated(star(4), [](Rank& r) {
     if (r.rank() > 0) {
       r.clock.charge(1e-3 * (4 - r.rank()));
       exchange(r, r.rank(), 0, 100);
     } else {
-      for (const int from : {3, 2, 1})
-        EXPECT_EQ(r.peers.wait(r.peers.recv(kAnyRank, kTag, {nullptr, 100})).from, from);
+      r.clock.charge(1);
+      for (const int from : {3, 2, 1}) {
+        EXPECT_EQ(r.peers.probe(kAnyRank, kTag)->from, from);
+        r.peers.wait(r.peers.recv(from, kTag, {nullptr, 100}));
+      }
     }
   });
 }

@@ -33,26 +33,22 @@ class VirtualRank final : public Transport {
   std::unique_ptr<Window> open_window(std::size_t, std::span<const int>) override { return {}; }
   Window* window_at(const void*) override { return nullptr; }
 
-  Request send(int to, Tag tag, ConstBytes bytes) override {
+  Request post_send(int to, Tag tag, ConstBytes bytes) override {
     net_.to[to].push_back({tag, {bytes.data, bytes.data + bytes.size}});
     done_.push_back({++last_, {rank_, bytes.size}});
     return {last_};
   }
-  Request recv(int from, Tag tag, Bytes into, Combine) override {
+  Request post_recv(int from, Tag tag, Bytes into, Combine) override {
     open_.push_back({++last_, from, tag, into});
     return {last_};
   }
-  std::size_t wait_any(std::span<const Request> requests, Deadline deadline,
-                       Arrival* arrival) override {
+  Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
     for (std::size_t i = 0; i < requests.size(); ++i)
-      if (const auto ended = test(requests[i])) {
-        if (arrival) *arrival = *ended;
-        return i;
-      }
+      if (const auto ended = test(requests[i])) return {i, ended->arrival};
     net_.now = std::max(net_.now, deadline.at);  // nobody else can act in this thread
-    throw too_late(1 - rank_, rank_, {});
+    return {0, {}, too_late(1 - rank_, rank_, {})};
   }
-  std::optional<Arrival> test(Request request) override {
+  std::optional<Ending> test(Request request) override {
     for (auto r = open_.begin(); r != open_.end();) {
       const auto m = find(r->tag);
       if (m == net_.to[rank_].end()) {
@@ -68,7 +64,7 @@ class VirtualRank final : public Transport {
       if (d->id == request.id) {
         const Arrival arrival = d->arrival;
         done_.erase(d);
-        return arrival;
+        return Ending{0, arrival};
       }
     return {};
   }
@@ -77,10 +73,11 @@ class VirtualRank final : public Transport {
     if (m == net_.to[rank_].end()) return {};
     return Arrival{1 - rank_, m->data.size()};
   }
-  Request bell() override { return {++last_}; }
+  Request post_bell() override { return {++last_}; }
   void ring() override {}  // nobody else can, in this thread
-  bool cancel(Request request) override {
-    return std::erase_if(open_, [&](const Open& o) { return o.id == request.id; }) > 0;
+  bool give_up(Request request) noexcept override {
+    std::erase_if(open_, [&](const Open& o) { return o.id == request.id; });
+    return std::erase_if(done_, [&](const Done& d) { return d.id == request.id; }) == 0;
   }
 
  private:

@@ -72,9 +72,9 @@ TEST_P(WindowContract, LargeMessagesOutOfWindowsArrive) {
     int go = 1;
     if (r.rank() == 0) {
       for (std::size_t i = 0; i < n; ++i) mine[i] = static_cast<float>(i);
-      const Request one = r.peers.send(1, kTag, window->mine());
+      Pending one = r.peers.send(1, kTag, window->mine());
       r.peers.wait(r.peers.send(2, kOther, bytes_of(go)));  // not held up by what nobody takes yet
-      const Request two = r.peers.send(2, kTag, window->mine().part(4, (n - 1) * sizeof(float)));
+      Pending two = r.peers.send(2, kTag, window->mine().part(4, (n - 1) * sizeof(float)));
       r.peers.wait(two);
       r.peers.wait(one);
       for (std::size_t i = 0; i < n; ++i) mine[i] = -1;

@@ -29,34 +29,40 @@ void dawdle(Rng& random) {
 // Everything rank 0 sees that may differ from run to run.
 using Seen = std::vector<std::uint64_t>;
 
-// Sums in order of arrival; polls, probes, cancels and gives up on the way.
+// Takes what comes in order of arrival; polls, probes, and gives up on the way.
 Seen collect(Transport& peers) {
   Seen seen;
-  std::uint64_t first = 0, second = 0;
-  std::vector<Request> both{peers.recv(kAnyRank, kTag, bytes_of(first)),
-                            peers.recv(kAnyRank, kTag, bytes_of(second))};
-  std::uint64_t* into[] = {&first, &second};
-  for (int left = (kRanks - 1) * kMessages; left > 0; --left) {
-    Arrival how;
-    std::size_t index = peers.test(both[0]).has_value() ? 0 : 2;
-    if (index == 2) index = peers.wait_any(both, peers.patience(), &how);
-    seen.insert(seen.end(), {index, *into[index]});
+  std::uint64_t values[kRanks] = {};
+  int left[kRanks] = {};
+  std::vector<Pending> open;
+  std::vector<int> from;
+  const auto post = [&](int rank) {
+    open.push_back(peers.recv(rank, kTag, bytes_of(values[rank])));
+    from.push_back(rank);
+  };
+  for (int r = 1; r < kRanks; ++r) {
+    left[r] = kMessages;
+    post(r);
+  }
+  while (!open.empty()) {
+    std::size_t index = 0;
+    if (!peers.test(open[0].request())) {
+      std::vector<Request> requests;
+      for (const Pending& pending : open) requests.push_back(pending.request());
+      index = peers.wait_any(requests, peers.patience()).index;
+    }
+    const int rank = from[index];
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(index));
+    from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
+    seen.insert(seen.end(), {index, values[rank]});
     if (const auto next = peers.probe(kAnyRank, kTag))
       seen.insert(seen.end(), {100 + static_cast<std::uint64_t>(next->from), next->bytes});
-    if (left > 2) {
-      both[index] = peers.recv(kAnyRank, kTag, bytes_of(*into[index]));
-    } else if (left == 2) {
-      into[0] = into[1 - index];
-      both = {both[1 - index]};
-    }
+    if (--left[rank] > 0) post(rank);
   }
-  std::uint64_t never = 0;
-  const Request lost = peers.recv(kAnyRank, kOther, bytes_of(never));
-  try {
-    peers.wait(lost, {peers.now()});
-    seen.push_back(1000);
-  } catch (const TransportError& error) {
-    seen.push_back(1001 + peers.cancel(lost));
+  for (int i = 0; i < 2; ++i) {  // the second may get what the first gave up, if that did not come
+    std::uint64_t last = 0;
+    Pending late = peers.recv(1, kOther, bytes_of(last));
+    seen.push_back(1000 + peers.ending(late, {peers.now()}).arrived());
   }
   seen.push_back(peers.dead_peers().size());
   return seen;
@@ -136,7 +142,7 @@ TEST(Witnessed, AnotherProgramIsAClearError) {
     Witnessed peers(r.peers, recording);
     int got = 0;
     EXPECT_FALSE(peers.probe(1, kTag));
-    EXPECT_TRUE(peers.cancel(peers.recv(kAnyRank, kTag, bytes_of(got))));
+    peers.recv(1, kTag, bytes_of(got)).give_up();
     EXPECT_THROW(peers.wait(peers.recv(1, kTag, bytes_of(got))), TransportError) << "it left";
   });
   const WitnessLog& log = recording.log();
@@ -146,19 +152,47 @@ TEST(Witnessed, AnotherProgramIsAClearError) {
                          r.peers.probe(1, kTag);
                          r.peers.dead_peers();
                        }),
-            "choice 1 of the replay is a look at the dead where the recorded run had a cancel: "
+            "choice 1 of the replay is a look at the dead where the recorded run had a wait: "
             "replay the same program with the same configuration");
   EXPECT_THAT(divergence({}, [&](Rank& r) { r.peers.probe(1, kTag); }),
               HasSubstr("after the recorded run's 0 choices"));
   EXPECT_EQ(divergence(log,
                        [&](Rank& r) {
                          r.peers.probe(1, kTag);
-                         EXPECT_TRUE(r.peers.cancel(r.peers.recv(kAnyRank, kTag, bytes_of(got))));
+                         r.peers.recv(1, kTag, bytes_of(got)).give_up();
                          EXPECT_THROW(r.peers.wait(r.peers.recv(1, kTag, bytes_of(got))),
                                       TransportError);
                        }),
             "")
       << "the same one replays, and the peer leaves again";
+}
+
+// A receive that is given up takes its message with it, or not, as in the recorded run.
+TEST(Witnessed, WhatWasLostIsLostAgain) {
+  const auto second_of = [](Witness& witness, bool is_there) {
+    int got = 0;
+    run_loopback(2, [&](Rank& r) {
+      int word = 0;
+      if (r.rank() == 1) {
+        for (int i : {1, 2}) r.peers.wait(r.peers.send(0, kTag, bytes_of(i)));
+        r.peers.wait(r.peers.send(0, kOther, bytes_of(word)));
+        return;
+      }
+      if (is_there) r.peers.wait(r.peers.recv(1, kOther, bytes_of(word)));
+      Witnessed peers(r.peers, witness);
+      Pending lost = peers.recv(1, kTag, bytes_of(got));
+      if (is_there) (void)r.peers.probe(1, kOther);  // lets the message land
+      lost.give_up();
+      peers.wait(peers.recv(1, kTag, bytes_of(got)));
+    });
+    return got;
+  };
+  RecordingWitness recording;
+  ASSERT_EQ(second_of(recording, true), 2);
+  for (const bool is_there : {true, false}) {
+    ReplayingWitness replaying(recording.log());
+    EXPECT_EQ(second_of(replaying, is_there), 2);
+  }
 }
 
 TEST(Witnessed, ADamagedRecordIsRefused) {
