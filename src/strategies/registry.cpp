@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "core/names.h"
 
@@ -73,9 +74,11 @@ void check_layers(const StrategyRow& row, const RunTerms& run) {
 std::span<const StrategyRow> strategies() { return kRows; }
 
 const StrategyRow& strategy_named(std::string_view spec, const StrategyRow* own) {
-  const std::string_view name = Options::name_in(spec);
-  if (own && (name == own->name || (name == own->alias && !name.empty()))) return *own;
-  return row_named("strategy", name, kRows);
+  std::vector<const StrategyRow*> rows;
+  if (own) rows.push_back(own);
+  for (const StrategyRow& row : kRows) rows.push_back(&row);
+  const auto row_at = [](const StrategyRow* row) -> const StrategyRow& { return *row; };
+  return row_named("strategy", Options::name_in(spec), std::views::transform(rows, row_at));
 }
 
 std::string full_spec(std::string_view spec, const StrategyRow* own) {

@@ -417,7 +417,8 @@ TEST(UcxKill, ASenderSurvivesTheDeathThatAWriteFindsFirst) {
     }
     Pending out = t.send(1, kTag, {large.data(), large.size()});
     t.wait(t.recv(1, kNews, bytes_of(news)));
-    for (int i = 0; i < 10'000; ++i) (void)t.test(out.request());  // until nothing more can be written
+    for (int i = 0; i < 10'000; ++i)
+      (void)t.test(out.request());  // until nothing more can be written
     raise(SIGSTOP);
     t.wait(out);
   });
