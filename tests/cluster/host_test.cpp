@@ -1,7 +1,8 @@
+#include "cluster/host.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cluster/host.h"
 #include "core/error.h"
 
 namespace lockstep {

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "measure/probes.h"
+
+#include <gtest/gtest.h>
 
 namespace lockstep {
 namespace {
