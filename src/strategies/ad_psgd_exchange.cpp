@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <list>
+#include <optional>
 
 #include "strategies/add_scaled.h"
 #include "transport/patient.h"
@@ -27,6 +28,14 @@ struct Ear {
   const int active;
   Note note;
   Pending heard;
+};
+
+// What a passive worker says and sends to an active one.
+struct Answer {
+  Answer(int active, const Note& note) : active(active), note(note) {}
+  const int active;
+  Note note;
+  Pending said, sent;
 };
 
 // False: the peer is gone. It may have a checkpoint to write before it gets to these.
@@ -81,28 +90,17 @@ void AdPsgdExchange::meet(Transport& lane, int passive) {
 }
 
 // x_j += (a - b)/2, where b is x_j as it is now: the same difference as at the active worker.
-bool AdPsgdExchange::reply(Transport& lane, int active, const Projection& theirs) {
-  const double start = clock_.now();
+Projection AdPsgdExchange::mix(int active, const Projection& theirs) {
   const Values x = x_.values(), a = a_.values(), b = b_.values();
-  Pending come = lane.recv(active, kActive.with_format(a.format()), a.bytes());
-  if (!arrive(lane, {&come})) return false;
-  Note mine{1};
-  {
-    const std::lock_guard hold(lock_);
-    copy(b.bytes(), x.bytes());
-    mine.proof = proof_.of(b);
-    add_scaled(a, -1, b);
-    add_scaled(x, 0.5, a);
-    proof_.expect("weights", x, {{0.5, mine.proof}, {0.5, theirs}});
-    if (proof_.on()) brought_.insert(brought_.end(), {{0.5, theirs}, {-0.5, mine.proof}});
-    contributions_.add(active, 0.5, 0);
-  }
-  Pending said = lane.send(active, kNote, {&mine, sizeof mine});
-  Pending sent = lane.send(active, kPassive.with_format(b.format()), b.bytes());
-  if (!arrive(lane, {&said, &sent})) return false;
   const std::lock_guard hold(lock_);
-  exchanging_s_ += clock_.now() - start;
-  return true;
+  copy(b.bytes(), x.bytes());
+  const Projection mine = proof_.of(b);
+  add_scaled(a, -1, b);
+  add_scaled(x, 0.5, a);
+  proof_.expect("weights", x, {{0.5, mine}, {0.5, theirs}});
+  if (proof_.on()) brought_.insert(brought_.end(), {{0.5, theirs}, {-0.5, mine}});
+  contributions_.add(active, 0.5, 0);
+  return mine;
 }
 
 void AdPsgdExchange::say_rest(Transport& lane, const std::vector<int>& passives) {
@@ -122,23 +120,55 @@ void AdPsgdExchange::answer(Transport& lane, const std::vector<int>& actives) {
   }
 }
 
-// Whoever asks is answered, the one that was answered last after the others.
+void AdPsgdExchange::exchanged_since(double& since) {
+  const double now = clock_.now();
+  const std::lock_guard hold(lock_);
+  exchanging_s_ += now - std::exchange(since, now);
+}
+
+// Whoever asks is answered, the one that was answered last after the others. While one answer is on
+// its way the next worker's weights come.
 void AdPsgdExchange::answer_all(Transport& lane, const std::vector<int>& actives) {
+  const Values a = a_.values(), b = b_.values();
   std::list<Ear> ears;
   for (const int active : actives) ears.emplace_back(lane, active);
-  while (!ears.empty()) {
+  std::optional<Answer> answer;  // on its way
+  double since = 0;              // not counted yet, while anything is exchanged
+  const auto finish = [&] {
+    if (!arrive(lane, {&answer->said, &answer->sent})) lose(answer->active);
+    answer.reset();
+  };
+  while (!ears.empty() || answer) {
     std::vector<Request> open;
     for (const Ear& ear : ears) open.push_back(ear.heard.request());
+    if (answer) open.push_back(answer->sent.request());
     const Ending ending = wait_any_while_they_live(lane, open);
     if (abandoned_) return;
+    if (ending.index == ears.size()) {
+      answer->sent.ended();
+      if (ending.gone() || !arrive(lane, {&answer->said})) lose(answer->active);
+      answer.reset();
+      exchanged_since(since);
+      continue;
+    }
     const auto ear = std::next(ears.begin(), static_cast<std::ptrdiff_t>(ending.index));
     const int active = ear->active;
     const Note note = ear->note;
     ears.erase(ear);
-    if (ending.gone() || (note.meets && !reply(lane, active, note.proof)))
+    if (ending.gone()) lose(active);
+    if (ending.gone() || !note.meets) continue;
+    if (!answer) since = clock_.now();
+    Pending come = lane.recv(active, kActive.with_format(a.format()), a.bytes());
+    if (!arrive(lane, {&come})) {
       lose(active);
-    else if (note.meets)
-      ears.emplace_back(lane, active);
+      continue;
+    }
+    if (answer) finish();  // b goes with it
+    answer.emplace(active, Note{1, mix(active, note.proof)});
+    answer->said = lane.send(active, kNote, bytes_of(answer->note));
+    answer->sent = lane.send(active, kPassive.with_format(b.format()), b.bytes());
+    exchanged_since(since);
+    ears.emplace_back(lane, active);
   }
 }
 

@@ -46,8 +46,10 @@ class AdPsgdExchange {
  private:
   void lose(int peer);
   void answer_all(Transport& lane, const std::vector<int>& actives);
-  // False: the active worker is gone.
-  bool reply(Transport& lane, int active, const Projection& theirs);
+  // The passive worker's half of an average. Returns the proof of b.
+  Projection mix(int active, const Projection& theirs);
+  // Counts the time until now, from which `since` goes on.
+  void exchanged_since(double& since);
 
   Clock& clock_;
   Lock& lock_;

@@ -315,6 +315,21 @@ TEST(AdPsgdInSimulation, TwoWorkersMeetInTheMiddle) {
   }
 }
 
+// Two active workers and one passive: its line is full in both directions, since the weights of the
+// next come while the answer to the last goes.
+TEST(AdPsgdInSimulation, APassiveWorkersLineIsFullInBothDirections) {
+  ApartTraining t = of(3);
+  t.count = 140'000;
+  t.memory = Memory::hollow;
+  t.step_s = {0.01, 0.01, 0.01};
+  SimulatedCluster cluster;
+  cluster.ranks = 3;
+  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
+  ApartOutcome outcome(3);
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  for (const int active : {0, 2}) EXPECT_LT(outcome[active].trained_s, t.steps * 0.21 + 0.2);
+}
+
 TEST(AdPsgdInSimulation, ExchangesAreHiddenBehindTheComputation) {
   constexpr double kShort = 4e-4;
   const auto nth = [](std::uint64_t n) {

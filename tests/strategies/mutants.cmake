@@ -354,7 +354,7 @@ bug("computes on old weights" ad-psgd ad_psgd.cpp [[    copy(snapshot.bytes(), x
 bug("forgets its own step" ad-psgd ad_psgd.cpp [[    add_scaled(x, 1, snapshot);]]
     [[    add_scaled(x, 0, snapshot);]])
 bug("an active worker never averages" ad-psgd ad_psgd_exchange.cpp [[  add_scaled(x, 0.5, b);]] "")
-bug("a passive worker never averages" ad-psgd ad_psgd_exchange.cpp [[    add_scaled(x, 0.5, a);]] "")
+bug("a passive worker never averages" ad-psgd ad_psgd_exchange.cpp [[  add_scaled(x, 0.5, a);]] "")
 bug("loses what came last" ad-psgd ad_psgd.cpp
     [[    copy(replica.weights().bytes(), exchange_->x().bytes());]] "")
 bug("steps twice" ad-psgd ad_psgd.cpp [[    replica.apply_gradients(step.number, own_share(step));]]
