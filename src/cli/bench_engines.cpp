@@ -105,7 +105,8 @@ class LaunchedCrew : public bench::Crew {
   std::shared_future<bench::Verdict> verdict_;
 };
 
-constexpr std::chrono::milliseconds kLeave{500};     // to see that the bench has gone
+// To see that the bench has gone, and to take network namespaces down.
+constexpr std::chrono::milliseconds kLeave{5000};
 constexpr std::chrono::milliseconds kVerdict{5000};  // to notice a death and end the others
 
 LaunchedCrew::LaunchedCrew(const LaunchOptions& options) {
