@@ -11,6 +11,7 @@
 
 #include "transport/deaths.h"
 #include "transport/failure.h"
+#include "transport/lanes.h"
 #include "transport/shared_memory.h"
 #include "transport/shm_ring.h"
 #include "transport/sleep_fence.h"
@@ -21,6 +22,7 @@ struct ShmOptions {
   int rank = 0;
   std::vector<int> host_of;  // of every rank of the job
   double patience_seconds = 300;
+  Lanes lanes = {};
 };
 
 // Where a rank sleeps, and how it left. One per (rank, lane), a cache line each.
@@ -31,13 +33,16 @@ struct alignas(64) ShmSeat {
   std::atomic<std::uint32_t> blamed_died{0};
   std::atomic<std::uint32_t> bell{0};  // changes when there is news for a sleeper
   std::atomic<std::uint32_t> asleep{0};
+  // How many lanes the segment has: in its first seat, by the rank that made it.
+  std::atomic<std::uint32_t> lanes{0};
 };
 
 class ShmHost {
  public:
   // `deaths` outlives this.
   ShmHost(const ShmOptions&, Deaths& deaths);  // the host's lowest rank
-  ShmHost(const ShmOptions&, Deaths& deaths, int leader_pid, int leader_fd);  // the others
+  // The others. UsageError if they ask for other lanes than the lowest rank.
+  ShmHost(const ShmOptions&, Deaths& deaths, int leader_pid, int leader_fd);
 
   // To be given to the other ranks of this host, with getpid().
   int fd() const { return memory_.fd(); }
