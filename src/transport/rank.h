@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "core/rng.h"
@@ -55,6 +56,9 @@ struct Rank {
   std::uint64_t seed;                         // the run's
   Background* scoring = nullptr;              // the lane of scores; none: no such lane
   std::span<Background* const> further = {};  // background lanes 1, 2, …
+  // What random streams go by where the rank plays a role of its own (see rank_group.h). None: they
+  // go by its number.
+  std::optional<int> stream = {};
 
   // Background lane `number`, of which 0 is `background`. UsageError if the job asked for fewer.
   Background& background_lane(int number) const {
@@ -69,8 +73,10 @@ struct Rank {
 
   int rank() const { return peers.rank(); }
   int size() const { return peers.size(); }
-  // A stream of its own for each (run, rank, purpose).
-  Rng random(std::uint64_t purpose) const { return Rng(seed, peers.rank(), purpose); }
+  // A stream of its own for each (run, rank or role, purpose).
+  Rng random(std::uint64_t purpose) const {
+    return Rng(seed, stream.value_or(peers.rank()), purpose);
+  }
 };
 
 }  // namespace lockstep
