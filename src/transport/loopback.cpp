@@ -158,7 +158,7 @@ class Loopback final : public Transport {
     return hub_->windows.open(*this, lane_, bytes, members);
   }
   Window* window_at(const void* address) override {
-    return hub_->windows.at(rank_, lane_, address);
+    return hub_->windows.at(*this, lane_, address);
   }
 
  private:

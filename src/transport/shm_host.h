@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "transport/deaths.h"
@@ -37,6 +38,32 @@ struct alignas(64) ShmSeat {
   std::atomic<std::uint32_t> lanes{0};
 };
 
+class Window;
+class ShmWindow;
+class ShmWindows;
+struct ShmMapping;
+
+// The windows that the lanes of this process have open, so that each finds those of the others. See
+// shm_window.h. Thread-safe.
+class ShmOpenWindows {
+ public:
+  void add(ShmWindow&);
+  void remove(ShmWindow&);
+  // The window that holds this address of this rank, as `lane` uses it, or nullptr.
+  Window* at(const void* address, ShmWindows& lane) const;
+  // Its memory, or nullptr.
+  std::shared_ptr<const ShmMapping> holding(const void* address) const;
+  // The memory among which `peer` offered its own by this descriptor of its process, or nullptr.
+  std::shared_ptr<const ShmMapping> offered_by(int peer, int pid, int fd) const;
+
+ private:
+  template <class Is>
+  ShmWindow* first(Is is) const;  // nullptr: none is
+
+  mutable std::mutex mutex_;
+  std::vector<ShmWindow*> open_;
+};
+
 class ShmHost {
  public:
   // `deaths` outlives this.
@@ -52,6 +79,7 @@ class ShmHost {
   bool crowded() const { return crowded_; }
   bool sleeper_pays() const { return sleeper_pays_; }  // see sleep_fence.h
   Deaths& deaths() const { return deaths_; }
+  ShmOpenWindows& windows() { return windows_; }
 
   ShmRing& ring(int lane, int from, int to) const;  // job-wide ranks, both of this host
   ShmSeat& seat(int lane, int rank) const;
@@ -72,6 +100,7 @@ class ShmHost {
   const bool sleeper_pays_ = lockstep::sleeper_pays();
   SharedMemory memory_;
   std::size_t rings_at_ = 0;
+  ShmOpenWindows windows_;
 };
 
 // What a rank of `host` that waits for `peer` is told about its end.
