@@ -6,6 +6,7 @@
 
 #include "core/zero_pages.h"
 #include "transport/awake_clock.h"
+#include "transport/channels.h"
 #include "transport/failure.h"
 
 namespace lockstep {
@@ -98,8 +99,8 @@ class LoopbackWindow final : public Window {
     for (std::size_t i = 0; i < members_.size(); ++i)
       while (meeting_.arrivals[i] < round) {
         if (all_.left_.count({members_[i], lane_}))
-          throw departed(members_[i], who_.rank(), Tag{Purpose::control, 0});
-        if (time.left() <= 0) throw too_late(members_[i], who_.rank(), Tag{Purpose::control, 0});
+          throw departed(members_[i], who_.rank(), channels::kMeeting);
+        if (time.left() <= 0) throw too_late(members_[i], who_.rank(), channels::kMeeting);
         all_.changed_.wait_for(lock, std::chrono::duration<double>(time.nap()));
       }
   }

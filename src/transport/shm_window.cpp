@@ -8,12 +8,13 @@
 
 #include "transport/awake_clock.h"
 #include "transport/backoff.h"
+#include "transport/channels.h"
 #include "transport/futex.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kMeeting{Purpose::control, 0xfffff0};
+using channels::kMeeting;
 constexpr double kLookSeconds = 0.01;  // how often a sleeper looks who died
 
 // The line of one member's lane. Words of this meeting and the last: a member can be one meeting

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/zero_pages.h"
+#include "transport/channels.h"
 #include "transport/failure.h"
 #include "transport/simulated_transport.h"
 
@@ -96,8 +97,8 @@ class SimulatedWindow final : public Window {
     for (std::size_t i = 0; i < members_.size(); ++i)
       while (meeting_.arrivals[i] < round) {
         all_here = false;
-        if (who_.world().fate(members_[i]).gone) throw gone(members_[i], Tag{Purpose::control, 0});
-        if (who_.now() >= deadline.at) throw too_late(members_[i], who_.rank(), Tag{Purpose::control, 0});
+        if (who_.world().fate(members_[i]).gone) throw gone(members_[i], channels::kMeeting);
+        if (who_.now() >= deadline.at) throw too_late(members_[i], who_.rank(), channels::kMeeting);
         who_.sleep_among(members_, deadline.at);
       }
     if (!all_here) return;
