@@ -20,7 +20,7 @@ class Pairwise final : public lockstep::Strategy, public lockstep::Statement {
     const lockstep::Values mine = replica.weights();
     const lockstep::Scratch theirs(mine, mine.count());
     const int neighbour = neighbour_of(peers.rank(), step);
-    const lockstep::Tag tag{lockstep::Purpose::weights};
+    const lockstep::Tag tag = lockstep::own_channel(lockstep::Purpose::weights);
     lockstep::Pending sent = peers.send(neighbour, tag, mine.bytes());
     lockstep::Pending come = peers.recv(neighbour, tag, theirs.values().bytes());
     peers.wait(come);

@@ -60,9 +60,11 @@ class PushPull final : public lockstep::Strategy,
   }
 
  private:
-  static constexpr lockstep::Tag kWord{lockstep::Purpose::control, 1},
-      kProof{lockstep::Purpose::control, 2}, kGradients{lockstep::Purpose::gradients},
-      kWeights{lockstep::Purpose::weights};
+  // Numbers that the library leaves to programs of one's own.
+  static constexpr lockstep::Tag kWord = lockstep::own_channel(lockstep::Purpose::control, 0),
+                                 kProof = lockstep::own_channel(lockstep::Purpose::control, 1),
+                                 kGradients = lockstep::own_channel(lockstep::Purpose::gradients),
+                                 kWeights = lockstep::own_channel(lockstep::Purpose::weights);
   struct Word {
     std::uint64_t step, rests;
     lockstep::Projection gradients;  // what they project to, for the audit

@@ -23,11 +23,12 @@
 #include "train/gather.h"
 #include "train/learner.h"
 #include "train/step_clock.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kTogether{Purpose::control, 0x201};
+constexpr Tag kTogether = own_channel(Purpose::control);
 
 class Worker {
  public:

@@ -21,11 +21,11 @@ namespace lockstep::testing {
 using Wrap = std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport> lane)>;
 inline World loopback_through(const std::string& name, const Wrap& wrap) {
   return {name, [wrap](int ranks, const Body& body, const FabricOptions& options) {
-            const auto hub =
-                make_loopback_hub(ranks, kLanes, options.ranks_per_host, options.patience_seconds);
+            const auto hub = make_loopback_hub(ranks, options.lanes.count(), options.ranks_per_host,
+                                               options.patience_seconds);
             const auto lanes = [&](int rank) {
               std::vector<std::unique_ptr<Transport>> opened;
-              for (int lane = 0; lane < kLanes; ++lane)
+              for (int lane = 0; lane < options.lanes.count(); ++lane)
                 opened.push_back(wrap(open_loopback(hub, rank, lane)));
               return opened;
             };

@@ -239,6 +239,17 @@ Complaints opening(const SourceFile& file) {
   return out;
 }
 
+Complaints tags_in_one_place(const SourceFile& file) {
+  static const std::regex numbered(R"(\bPurpose::\w+\s*,\s*[0-9])");
+  if (file.path.starts_with("tests/") || file.path == "src/transport/channels.h") return {};
+  Complaints out;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (std::regex_search(lines[i].substr(0, lines[i].find("//")), numbered))
+      out.push_back(at(file, i) + "a tag's number belongs in transport/channels.h");
+  return out;
+}
+
 Complaints no_leftovers(const SourceFile& file) {
   static const std::regex leftover(R"(\b(TO)"
                                    R"(DO|FIX)"

@@ -32,6 +32,8 @@ Complaints two_worlds(const SourceFile&);
 Complaints sizes(const SourceFile&);
 // Starts with a comment or its own header; headers have #pragma once.
 Complaints opening(const SourceFile&);
+// A tag with a number stands in transport/channels.h, where no two can meet; tests may make theirs.
+Complaints tags_in_one_place(const SourceFile&);
 // No notes of what is still to be done.
 Complaints no_leftovers(const SourceFile&);
 // A test writes where no other one does: what it makes in the folder for temporary files has a

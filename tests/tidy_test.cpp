@@ -91,6 +91,17 @@ TEST(TidyRule, FilesSayWhatTheyAre) {
   EXPECT_THAT(opening({"src/core/a.h", "// A.\n#pragma once\n"}), IsEmpty());
 }
 
+TEST(TidyRule, TagsAreInOnePlace) {
+  const std::string tag = "constexpr Tag kTag{Purpose::control, 0x901};\n";
+  EXPECT_THAT(tags_in_one_place({"src/train/a.cpp", "\n" + tag}),
+              ElementsAre("src/train/a.cpp:2: a tag's number belongs in transport/channels.h"));
+  EXPECT_THAT(tags_in_one_place({"src/train/a.cpp", "f({Purpose::weights, 1});\n"}), SizeIs(1));
+  EXPECT_THAT(tags_in_one_place({"src/transport/channels.h", tag}), IsEmpty());
+  EXPECT_THAT(tags_in_one_place({"tests/train/a.cpp", tag}), IsEmpty());
+  EXPECT_THAT(tags_in_one_place({"src/train/a.cpp", "f({Purpose::weights, bucket});  // 1\n"}),
+              IsEmpty());
+}
+
 TEST(TidyRule, NothingIsLeftForLater) {
   EXPECT_THAT(no_leftovers({"a.cpp",
                             "// TO"
@@ -147,6 +158,7 @@ TEST(Tidy, LibTorchStaysInItsFolders) { expect_none(of_tree(no_libtorch)); }
 TEST(Tidy, TheRealWorldStaysBelowTheTransport) { expect_none(of_tree(two_worlds)); }
 TEST(Tidy, FilesLinesAndFunctionsAreShort) { expect_none(of_tree(sizes)); }
 TEST(Tidy, FilesSayWhatTheyAre) { expect_none(of_tree(opening)); }
+TEST(Tidy, TagsAreInOnePlace) { expect_none(of_tree(tags_in_one_place)); }
 TEST(Tidy, NothingIsLeftForLater) { expect_none(of_tree(no_leftovers)); }
 TEST(Tidy, TestsHaveFoldersOfTheirOwn) { expect_none(of_tree(no_fixed_folders)); }
 TEST(Tidy, HeadersHaveReaders) { expect_none(orphans(tree())); }

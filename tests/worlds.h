@@ -23,7 +23,13 @@ inline void run_simulated_fabric(int ranks, const Body& body, const FabricOption
   cluster.ranks_per_host = options.ranks_per_host > 0 ? options.ranks_per_host : ranks;
   cluster.seed = options.seed;
   cluster.patience_s = options.patience_seconds;
+  cluster.lanes = options.lanes;
   run_simulated(cluster, body);
+}
+
+// Until all jobs posted so far are done.
+inline void drain(Background& background) {
+  background.wait(background.post([](Transport&) {}));
 }
 
 // Every transport; decorators add themselves in the tests that cover them.

@@ -34,7 +34,10 @@ void store(std::byte* at, Type type, int value) {
     case Type::bf16: {  // the upper half of a float: exact for the small numbers used here
       const std::uint16_t half = std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16;
       std::memcpy(at, &half, sizeof half);
+      return;
     }
+    case Type::bytes:
+      break;  // no operator joins them, so nobody times that
   }
 }
 

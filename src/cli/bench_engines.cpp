@@ -26,6 +26,7 @@
 #include "cluster/child.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
+#include "transport/channels.h"
 #include "transport/fabric.h"
 
 namespace lockstep {
@@ -49,7 +50,7 @@ class JoinedEngine : public bench::Engine {
   Job job_;
 };
 
-constexpr Tag kResult{Purpose::control, 2};
+constexpr Tag kResult = channels::kBenchResult;
 
 void send_text(Transport& peers, int to, const std::string& text) {
   std::uint64_t size = text.size();

@@ -2,12 +2,12 @@
 
 #include "collectives/barrier.h"
 #include "measure/metered.h"
+#include "transport/channels.h"
 
 namespace lockstep::bench {
 namespace {
 
-constexpr Tag kBarrier{Purpose::control, 1};
-constexpr Tag kData{Purpose::gradients, 1};
+constexpr Tag kBarrier = channels::kBenchBarrier, kData = channels::kBenchData;
 
 void wait_for(Transport& peers, std::vector<Pending>& all) {
   for (Pending& pending : all) peers.wait(pending);

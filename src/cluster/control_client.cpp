@@ -131,12 +131,12 @@ void ControlClient::prove_both(const Start& start) {
     throw UsageError(fmt::format("what answers at {} is no coordinator of ours", address_));
   std::string proof;
   try {
-    connection_->client.prove(proof, proof_of(start.key, Role::worker, transcript));
+    connection_->client.prove(proof, proof_of(start.key, Prover::worker, transcript));
   } catch (const protocol::Refused& refused) {
     throw UsageError(fmt::format("the coordinator at {} refused the job key of rank {}: {}",
                                  address_, start.rank, refused.why));
   }
-  if (!same_proof(proof, proof_of(start.key, Role::coordinator, transcript)))
+  if (!same_proof(proof, proof_of(start.key, Prover::coordinator, transcript)))
     throw UsageError(
         fmt::format("what answers at {} could not prove that it knows the job key: it is not this "
                     "job's coordinator",

@@ -51,9 +51,9 @@ void ControlHandler::hello(std::string& nonce, int32_t version, int32_t rank, in
 void ControlHandler::prove(std::string& proof, const std::string& worker_proof) {
   expect(Stage::greeted);
   stage_ = Stage::stranger;  // one try a nonce
-  if (!same_proof(worker_proof, proof_of(key_, Role::worker, transcript_)))
+  if (!same_proof(worker_proof, proof_of(key_, Prover::worker, transcript_)))
     refuse("the job key is not this job's");
-  proof = proof_of(key_, Role::coordinator, transcript_);
+  proof = proof_of(key_, Prover::coordinator, transcript_);
   stage_ = Stage::proven;
 }
 

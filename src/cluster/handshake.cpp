@@ -31,13 +31,13 @@ std::string hmac(const std::string& key, const std::string& text) {
 
 std::string random_nonce() { return random_bytes(kNonceBytes); }
 
-std::string proof_of(const std::string& key, Role role, const Transcript& transcript) {
+std::string proof_of(const std::string& key, Prover prover, const Transcript& transcript) {
   // Every part has a fixed length, so no two transcripts spell the same text.
   if (key.size() != kKeyBytes || transcript.worker_nonce.size() != kNonceBytes ||
       transcript.coordinator_nonce.size() != kNonceBytes)
     throw InternalError("a handshake needs a key and two nonces of 32 bytes each");
   std::string text = "lockstep control ";
-  text.push_back(static_cast<char>(role));
+  text.push_back(static_cast<char>(prover));
   append_number(text, transcript.version);
   append_number(text, transcript.rank);
   append_number(text, transcript.size);

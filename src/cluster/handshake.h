@@ -11,7 +11,8 @@ namespace lockstep {
 inline constexpr std::size_t kNonceBytes = 32;
 std::string random_nonce();
 
-enum class Role : char { worker = 'w', coordinator = 'c' };
+// The end that proves that it knows the key.
+enum class Prover : char { worker = 'w', coordinator = 'c' };
 
 // What both ends agree they are talking about. Everything here is bound into the proofs.
 struct Transcript {
@@ -22,8 +23,8 @@ struct Transcript {
   std::string coordinator_nonce;  // kNonceBytes
 };
 
-// 32 bytes that only who knows the key can make, and only for this role in this transcript.
-std::string proof_of(const std::string& key, Role, const Transcript&);
+// 32 bytes that only who knows the key can make, and only for this end in this transcript.
+std::string proof_of(const std::string& key, Prover, const Transcript&);
 
 // 32 bytes that only who knows the key can make of this text: no proof of anything above.
 std::string seal_of(const std::string& key, const std::string& text);

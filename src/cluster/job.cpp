@@ -52,6 +52,7 @@ void follow_launcher(const Start& start) {
 
 struct Job::Parts {
   Parts(const Start& start, const JobOptions& options) : options(options), deaths(start.size) {
+    options.lanes.check();
     follow_launcher(start);
     if (start.serves_coordinator)
       coordinator.emplace(
@@ -69,7 +70,7 @@ struct Job::Parts {
 
   std::vector<std::unique_ptr<Transport>> introduce(const Start& start) {
     Wiring wiring(start, membership->join(introduction(start)), membership->local_address(),
-                  options.patience_seconds, deaths);
+                  options.patience_seconds, options.lanes, deaths);
     const auto members = membership->offer(wiring.memory_fd(), wiring.addresses());
     try {
       auto lanes = wiring.open_lanes(members);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cluster/start.h"
+#include "transport/lanes.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -14,6 +15,7 @@ struct JobOptions {
   double patience_seconds = kDefaultPatienceSeconds;  // of a wait for a peer
   double join_seconds = 60;                           // for all ranks to come
   bool goes_on = false;  // without ranks that die, so that they are nobody's reason to fail
+  Lanes lanes = {};      // the same on all ranks
 };
 
 // This process ends with its launcher from here on, if it has one. For a program that does much

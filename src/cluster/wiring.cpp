@@ -30,8 +30,8 @@ std::vector<int> hosts_of(const std::vector<protocol::Member>& members) {
 }
 
 Wiring::Wiring(const Start& start, const std::vector<protocol::Member>& members,
-               const std::string& address, double patience_seconds, Deaths& deaths)
-    : place_{start.rank, hosts_of(members), patience_seconds},
+               const std::string& address, double patience_seconds, Lanes lanes, Deaths& deaths)
+    : place_{start.rank, hosts_of(members), patience_seconds, lanes},
       seal_([key = start.key](const std::string& text) { return seal_of(key, text); }),
       deaths_(deaths) {
   const int hosts = 1 + *std::max_element(place_.host_of.begin(), place_.host_of.end());
@@ -52,8 +52,9 @@ Wiring::Wiring(const Start& start, const std::vector<protocol::Member>& members,
   const auto near = std::ranges::count(place_.host_of, place_.host_of[start.rank]);
   const int others = start.size - (near_ ? static_cast<int>(near) : 1);
   reserve_descriptors(fmt::format("rank {}, which connects with {} others,", start.rank, others),
-                      kLanes * (kDescriptorsALane + kDescriptorsAPeer * others));
-  for (int lane = 0; lane < kLanes; ++lane) workers_.push_back(std::make_unique<UcxWorker>(iface));
+                      lanes.count() * (kDescriptorsALane + kDescriptorsAPeer * others));
+  for (int lane = 0; lane < lanes.count(); ++lane)
+    workers_.push_back(std::make_unique<UcxWorker>(iface));
   admit_only(members);
 }
 
@@ -78,14 +79,14 @@ std::vector<std::unique_ptr<Transport>> Wiring::open_lanes(
     host_ =
         std::make_shared<ShmHost>(place_, deaths_, static_cast<int>(first.pid), first.memory_fd);
   std::vector<std::unique_ptr<Transport>> lanes;
-  for (int lane = 0; lane < kLanes; ++lane) lanes.push_back(open_lane(lane, members));
+  for (int lane = 0; lane < place_.lanes.count(); ++lane) lanes.push_back(open_lane(lane, members));
   return lanes;
 }
 
 std::vector<int> Wiring::meet_everybody(double seconds) {
   std::set<int> unmet;
   for (auto* lane : far_lanes_) {
-    const auto ranks = lane->meet_everybody(seconds / kLanes);
+    const auto ranks = lane->meet_everybody(seconds / place_.lanes.count());
     unmet.insert(ranks.begin(), ranks.end());
   }
   return {unmet.begin(), unmet.end()};
@@ -114,6 +115,11 @@ std::unique_ptr<Transport> Wiring::open_lane(int lane,
   if (!far_) return open_shm(host_, lane);
   std::vector<std::string> addresses;  // empty for those that shared memory reaches
   for (const auto& member : members) {
+    if (std::ssize(member.addresses) != place_.lanes.count())
+      throw UsageError(
+          fmt::format("rank {} asks for {} lanes and rank {} for {}: all ranks of a job ask for "
+                      "the same number",
+                      place_.rank, place_.lanes.count(), member.rank, member.addresses.size()));
     const bool reached = near_ && place_.host_of[member.rank] == place_.host_of[place_.rank];
     addresses.push_back(reached ? "" : member.addresses.at(lane));
   }

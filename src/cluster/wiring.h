@@ -24,13 +24,13 @@ class Wiring {
   // can connect. UsageError if the transport or the interface can't reach all ranks, or if this
   // process may not open enough descriptors. `deaths` outlives the lanes.
   Wiring(const Start&, const std::vector<protocol::Member>& members, const std::string& address,
-         double patience_seconds, Deaths& deaths);
+         double patience_seconds, Lanes lanes, Deaths& deaths);
 
   // What this rank offers to the others.
   int memory_fd() const;  // -1: nothing
   std::vector<std::string> addresses() const;
 
-  // With what all ranks offered. Once.
+  // With what all ranks offered. Once. UsageError names a rank that asks for other lanes.
   std::vector<std::unique_ptr<Transport>> open_lanes(const std::vector<protocol::Member>& members);
   // While the lanes live: connects this rank with all that UCX reaches, in so many seconds at most.
   // Returns those that have not answered yet on all lanes: call again until all ranks have met

@@ -45,7 +45,7 @@ using SgdKernel = void (*)(const SgdRule&, float* weights, float* gradients, flo
 
 struct Kernels {
   const char* instruction_set;
-  Combine::Function add[6], min[6], max[6];  // by Type
+  Combine::Function add[6], min[6], max[6];  // by kernel_row()
   Combine::Function mean[6];                 // adds the last operand and divides by Joining::ranks
   Beside beside[6];                          // of fp16 and bf16
   // The last operand of a mean of fp32 whose operands have all been added here, one after the
@@ -55,7 +55,7 @@ struct Kernels {
   Combine::Function mean_of_all;
   // Of fp32: the sum of (own - x), kept beside.
   Combine::Function first_distance, next_distance;
-  Everywhere add_everywhere[6][kMostFused + 1];  // by Type and number of buffers, from 2
+  Everywhere add_everywhere[6][kMostFused + 1];  // by kernel_row() and number of buffers, from 2
   Everywhere mean_everywhere[6][kMostFused + 1];
   void (*scale[6])(void* v, std::size_t count, double factor);
   bool (*finite)(const float* v, std::size_t count);  // neither NaN nor infinity among them

@@ -19,13 +19,13 @@ void join_fused(Values own, std::span<std::byte* const> others) {
   std::byte* all[kMostFused] = {own.bytes().data};
   std::copy(others.begin(), others.end(), all + 1);
   const auto& rows = own.op() == Op::mean ? kernels().mean_everywhere : kernels().add_everywhere;
-  rows[static_cast<std::size_t>(own.type())][others.size() + 1](all, own.bytes().size);
+  rows[kernel_row(own.type())][others.size() + 1](all, own.bytes().size);
 }
 
 }  // namespace
 
 Total::Way Total::way_of(Values own, int operands, int ranks) {
-  const auto type = static_cast<std::size_t>(own.type());
+  const std::size_t type = kernel_row(own.type());
   const Kernels& k = kernels();
   if (own.op() == Op::min) return {k.min[type], k.min[type], k.min[type]};
   if (own.op() == Op::max) return {k.max[type], k.max[type], k.max[type]};

@@ -12,13 +12,14 @@
 
 namespace lockstep {
 
-enum class Type : std::uint8_t { fp32, fp64, fp16, bf16, int32, int64 };
+// `bytes` are plain: they can be sent, and no operator joins them. The others are numbers.
+enum class Type : std::uint8_t { fp32, fp64, fp16, bf16, int32, int64, bytes };
 enum class Op : std::uint8_t { sum, mean, min, max };
 
 std::size_t size_of(Type);
 std::string_view name_of(Type);
 std::string_view name_of(Op);
-Type type_named(std::string_view);  // UsageError lists the names
+Type type_named(std::string_view);  // of numbers; UsageError lists the names
 
 class Values {
  public:
@@ -39,8 +40,10 @@ class Values {
   Values as(Op op) const { return {data_, count_, type_, op}; }
 
   // The kernel that folds another rank's values into these; `mean` adds. See total.h for several.
+  // InternalError for plain bytes.
   Combine combine() const;
-  // Type and operator in one byte, for the wire: ranks that disagree are told so.
+  // Type and operator in one byte, for the wire: ranks that disagree are told so. Zero: plain
+  // bytes.
   std::uint8_t format() const;
 
  private:
@@ -57,5 +60,7 @@ std::string format_name(std::uint8_t format);
 void combine(Values into, ConstBytes from);
 // v[i] *= factor, rounded once to the type; integers are truncated towards zero.
 void scale(Values v, double factor);
+// The row of a kernel table that belongs to a type. InternalError for plain bytes, which have none.
+std::size_t kernel_row(Type);
 
 }  // namespace lockstep

@@ -5,11 +5,12 @@
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
 #include "replica/flat_model.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kAgreement{Purpose::setup, 2}, kInitial{Purpose::setup, 3};
+constexpr Tag kAgreement = channels::kAveragerAgreement, kInitial = channels::kAveragerWeights;
 
 std::vector<NamedTensor> numbered(const std::vector<torch::Tensor>& tensors) {
   std::vector<NamedTensor> named;

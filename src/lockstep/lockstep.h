@@ -4,6 +4,7 @@
 //                 run_simulated()   transport/simulated.h    ranks as actors, in virtual time
 //   a rank sees   Rank              transport/rank.h         peers, clock, random numbers
 //                 Transport         transport/transport.h    messages and windows
+//                 own_channel()     transport/channels.h     tags that the library leaves to you
 //   average       Averager          lockstep/averager.h      for a training loop that exists
 //   already
 //                 all_reduce_named  collectives/all_reduce.h any collective, on any numbers
@@ -32,4 +33,5 @@
 #include "strategies/statement.h"
 #include "strategies/strategy.h"
 #include "train/worker.h"
+#include "transport/channels.h"
 #include "transport/simulated.h"

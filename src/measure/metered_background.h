@@ -21,8 +21,6 @@ class MeteredBackground final : public Background {
     });
   }
   void wait(std::uint64_t number) override { inner_.wait(number); }
-  void drain() override { inner_.drain(); }
-  bool done(std::uint64_t number) override { return inner_.done(number); }
   void ring() override { inner_.ring(); }
 
   Ledger ledger() const {

@@ -21,12 +21,13 @@
 #include "strategies/ad_psgd_exchange.h"
 #include "strategies/add_scaled.h"
 #include "strategies/registry.h"
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kRests{Purpose::control, 0xad95e};
+constexpr Tag kRests = channels::kAdPsgdRests;
 
 class AdPsgd final : public Strategy, public Apart, public Measured, public ExchangeProofs {
  public:

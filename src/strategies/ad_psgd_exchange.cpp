@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "strategies/add_scaled.h"
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kNote{Purpose::control, 0xad95d};
-constexpr Tag kActive{Purpose::weights, 0}, kPassive{Purpose::weights, 1};
+constexpr Tag kNote = channels::kAdPsgdNote, kActive = channels::kAdPsgdActive,
+              kPassive = channels::kAdPsgdPassive;
 
 // Goes ahead of weights, so that they are received from whom one knows: if that one dies in their
 // midst, nobody else's message is lost. Also the last word of an active worker that rests.

@@ -7,6 +7,7 @@
 #include "collectives/all_gather.h"
 #include "strategies/projection.h"
 #include "strategies/statement.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 
@@ -33,9 +34,9 @@ static_assert(sizeof(ModelAccount) == 3 * (kProjections + 1) * sizeof(double));
 // Collective: row `rank` of `all`, which has one for each rank, from each to everybody.
 template <class T>
 void gather_rows(Transport& peers, std::vector<T>& all) {
-  constexpr Tag kExchange{Purpose::control, 0xa0d17};
   if (!all.empty())
-    all_gather(peers, kExchange, {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
+    all_gather(peers, channels::kAudit,
+               {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
 }
 
 // The accounts of all ranks in one step: by rank, part and memory.

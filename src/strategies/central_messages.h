@@ -9,6 +9,7 @@
 #include "core/values.h"
 #include "strategies/mix_audit.h"
 #include "strategies/server_shards.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 
@@ -37,9 +38,8 @@ struct CentralAnswer {
 };
 
 // An answer with weights to go on with may come after one with a model that was asked for later.
-inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
-    kCentralAnswer{Purpose::control, 0x201}, kCentralTurn{Purpose::control, 0x202},
-    kCentralModel{Purpose::control, 0x203};
+using channels::kCentralAnswer, channels::kCentralModel, channels::kCentralRequest,
+    channels::kCentralTurn;
 
 // Workers that compute equally long push all at once, and a line that all share serves them all
 // late and lets them out together, to meet again in the next step. So long pushes wait until the

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "strategies/add_scaled.h"
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
 // An empty head: its sender has come to rest. On one tag, so that all it sent before comes before.
-constexpr Tag kHead{Purpose::weights, 0}, kWeights{Purpose::weights, 1};
+constexpr Tag kHead = channels::kGossipHead, kWeights = channels::kGossipWeights;
 
 // The mean by masses, as x + share (x_s - x): who agrees goes on agreeing, to the bit. Writes to
 // x_s.

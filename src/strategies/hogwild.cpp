@@ -12,13 +12,14 @@
 
 #include "collectives/scratch.h"
 #include "strategies/registry.h"
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr Tag kRest{Purpose::control, 0x210};
+constexpr Tag kRest = channels::kHogwildRest;
 // Ahead of the weights, in a cache line of its own: how many updates there were.
 constexpr std::size_t kCounterBytes = 64;
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kNotes{Purpose::control, 0x901};
-constexpr Tag kAnswers{Purpose::control, 0x902};
+constexpr Tag kNotes = channels::kRoundNotes, kAnswers = channels::kRoundAnswers;
 
 // The messages of a model. Statistics are no part of what strategies are compared by.
 struct Part {
@@ -17,11 +17,10 @@ struct Part {
   Bytes bytes;
 };
 std::vector<Part> parts_of(const RoundModel& model, bool down) {
-  const std::uint32_t number = down ? 0 : 1;
-  std::vector<Part> parts{
-      {Tag{Purpose::weights, number}.with_format(model.weights.format()), model.weights.bytes()}};
-  if (model.statistics.count() > 0)
-    parts.push_back({{Purpose::evaluation, 0x904 + number}, model.statistics.bytes()});
+  const Tag weights = down ? channels::kRoundModelDown : channels::kRoundModelUp;
+  const Tag statistics = down ? channels::kRoundStatisticsDown : channels::kRoundStatisticsUp;
+  std::vector<Part> parts{{weights.with_format(model.weights.format()), model.weights.bytes()}};
+  if (model.statistics.count() > 0) parts.push_back({statistics, model.statistics.bytes()});
   return parts;
 }
 

@@ -29,6 +29,7 @@
 #include "strategies/average.h"
 #include "strategies/parameters.h"
 #include "strategies/registry.h"
+#include "transport/channels.h"
 #include "transport/group.h"
 
 namespace lockstep {
@@ -115,7 +116,7 @@ std::uint64_t SmaSum::bytes(int rank, std::size_t count, int learners) const {
   return (up + down) * sizeof(float);
 }
 
-constexpr Tag kDecision{Purpose::control, 0x53a};
+constexpr Tag kDecision = channels::kSmaDecision;
 
 // How many learners a device can feed, found while training (Koliousis et al. 2019, section 4.4):
 // one more as long as the samples a second grow by more than a twentieth; when they don't, one

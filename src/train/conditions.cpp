@@ -61,8 +61,6 @@ class Conditioned::LaneOfJobs final : public Background {
         [kept = kept_, job = std::move(job)](Transport& below) { kept->run(below, job); });
   }
   void wait(std::uint64_t number) override { inner_.wait(number); }
-  void drain() override { inner_.drain(); }
-  bool done(std::uint64_t number) override { return inner_.done(number); }
   void ring() override { inner_.ring(); }
 
  private:

@@ -6,15 +6,14 @@
 #include "collectives/all_gather.h"
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
+#include "transport/channels.h"
 #include "transport/group.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kLength{Purpose::control, 0x101};
-constexpr Tag kText{Purpose::control, 0x102};
-constexpr Tag kNumbers{Purpose::control, 0x103};
-constexpr Tag kRow{Purpose::control, 0x107};
+constexpr Tag kLength = channels::kGatheredLength, kText = channels::kGatheredText,
+              kNumbers = channels::kGatheredNumbers, kRow = channels::kGatheredRow;
 
 // How many, then all of them; none if the rank is gone or late.
 template <class Run>

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kHere{Purpose::control, 0x109}, kList{Purpose::control, 0x10a};
+constexpr Tag kHere = channels::kHere, kList = channels::kLiving;
 
 // The lowest rank asks all others, and tells those that answer who did.
 std::vector<char> ask_all(Transport& peers) {

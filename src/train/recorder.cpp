@@ -11,13 +11,14 @@
 #include "measure/machine.h"
 #include "train/gather.h"
 #include "train/resume.h"
+#include "transport/channels.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr Tag kOrigin{Purpose::control, 0x108};
+constexpr Tag kOrigin = channels::kOrigin;
 constexpr std::uint64_t kSettleSteps = 64;  // at most so many steps of a timeline are lost
 constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 

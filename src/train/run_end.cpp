@@ -5,11 +5,12 @@
 
 #include "collectives/broadcast.h"
 #include "train/gather.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kNext{Purpose::control, 0x10d}, kCount{Purpose::control, 0x10e};
+constexpr Tag kNext = channels::kEndNext, kCount = channels::kEndCount;
 
 }  // namespace
 

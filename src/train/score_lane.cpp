@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kWord{Purpose::evaluation, 0x110}, kText{Purpose::evaluation, 0x111},
-    kAbout{Purpose::evaluation, 0x112}, kWeights{Purpose::evaluation, 0x113},
-    kStatistics{Purpose::evaluation, 0x114}, kModel{Purpose::evaluation, 0x115};
+constexpr Tag kWord = channels::kScoreWord, kText = channels::kScoreText,
+              kAbout = channels::kScoreAbout, kWeights = channels::kScoreWeights,
+              kStatistics = channels::kScoreStatistics, kModel = channels::kScoreModel;
 
 // Copies of a pacemaker that are not scored yet: one that is being evaluated and one that waits for
 // it; and where the scorer waits for copies of workers that are slower, eight of large models, and

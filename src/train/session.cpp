@@ -9,12 +9,12 @@
 #include "strategies/registry.h"
 #include "train/gather.h"
 #include "train/living.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kInitial{Purpose::setup, 1};
-constexpr Tag kTogether{Purpose::control, 0x106};
+constexpr Tag kInitial = channels::kInitialWeights, kTogether = channels::kTogether;
 
 std::vector<int> first(int n) {
   std::vector<int> ranks(n);

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "strategies/audit.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kDue{Purpose::evaluation, 0x10b};
+constexpr Tag kDue = channels::kSnapshotDue;
 constexpr double kDozeSeconds = 0.02;
 
 }  // namespace

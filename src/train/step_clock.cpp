@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "train/gather.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
@@ -88,7 +89,7 @@ void TimedReplica::apply_gradients(std::uint64_t step, Slice part, std::uint64_t
 }
 
 double clock_ahead_s(Transport& peers) {
-  constexpr Tag kAsk{Purpose::control, 0x104}, kTold{Purpose::control, 0x105};
+  constexpr Tag kAsk = channels::kClockAsk, kTold = channels::kClockTold;
   constexpr int kTries = 8;
   bool one_host = true;
   for (int r = 0; r < peers.size(); ++r) one_host = one_host && peers.host_of(r) == 0;

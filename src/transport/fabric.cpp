@@ -10,6 +10,7 @@ namespace lockstep {
 
 void run_threads(int ranks, const OpenLanes& lanes, const Body& body,
                  const FabricOptions& options) {
+  options.lanes.check();
   std::mutex mutex;
   std::exception_ptr first;
   const auto note = [&] {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "transport/lanes.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -17,6 +18,7 @@ struct FabricOptions {
   std::uint64_t seed = 1;
   double patience_seconds = kDefaultPatienceSeconds;
   int ranks_per_host = 0;  // 0: all on one host. Pretended where the hosts are not real.
+  Lanes lanes = {};
 };
 
 // Each returns when all ranks have returned. If any threw, the error that came first is thrown

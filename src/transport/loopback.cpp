@@ -158,7 +158,7 @@ class Loopback final : public Transport {
     return hub_->windows.open(*this, lane_, bytes, members);
   }
   Window* window_at(const void* address) override {
-    return hub_->windows.at(rank_, lane_, address);
+    return hub_->windows.at(*this, lane_, address);
   }
 
  private:
@@ -256,11 +256,12 @@ std::unique_ptr<Transport> open_loopback(std::shared_ptr<LoopbackHub> hub, int r
 }
 
 void run_loopback(int ranks, const Body& body, const FabricOptions& options) {
-  const auto hub =
-      make_loopback_hub(ranks, kLanes, options.ranks_per_host, options.patience_seconds);
+  const auto hub = make_loopback_hub(ranks, options.lanes.count(), options.ranks_per_host,
+                                     options.patience_seconds);
   const auto lanes = [&](int rank) {
     std::vector<std::unique_ptr<Transport>> opened;
-    for (int lane = 0; lane < kLanes; ++lane) opened.push_back(open_loopback(hub, rank, lane));
+    for (int lane = 0; lane < options.lanes.count(); ++lane)
+      opened.push_back(open_loopback(hub, rank, lane));
     return opened;
   };
   run_threads(ranks, lanes, body, options);

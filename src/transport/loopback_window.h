@@ -13,15 +13,16 @@
 
 namespace lockstep {
 
-struct LoopbackMeeting;
+class LoopbackWindow;
+struct LoopbackMemory;
 
 // All windows of one fabric, under one mutex. Thread-safe.
 class LoopbackWindows {
  public:
-  // `who` outlives the window. Pretended hosts (Transport::host_of) are kept apart.
+  // `who` is the lane and outlives the window. Pretended hosts (Transport::host_of) are kept apart.
   std::unique_ptr<Window> open(Transport& who, int lane, std::size_t bytes,
                                std::span<const int> members);
-  Window* at(int rank, int lane, const void* address);
+  Window* at(Transport& who, int lane, const void* address);
   // Tells those who wait for it in a meeting.
   void leave(int rank, int lane);
 
@@ -33,9 +34,9 @@ class LoopbackWindows {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<int, Opening>, int> opened_;  // (rank, opening) -> how many so far
-  std::map<std::pair<Opening, int>, std::weak_ptr<LoopbackMeeting>> meetings_;
-  std::map<std::pair<int, int>, std::vector<Window*>> open_;  // (rank, lane) -> its windows
-  std::set<std::pair<int, int>> left_;                        // (rank, lane)
+  std::map<std::pair<Opening, int>, std::weak_ptr<LoopbackMemory>> memories_;
+  std::map<int, std::vector<LoopbackWindow*>> open_;  // by rank
+  std::set<std::pair<int, int>> left_;                // (rank, lane)
 };
 
 }  // namespace lockstep

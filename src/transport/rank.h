@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <span>
 
 #include "core/rng.h"
 #include "transport/transport.h"
@@ -21,8 +23,8 @@ class Clock {
   virtual void charge(double seconds) = 0;
 };
 
-// Jobs that run beside the rank, one after the other, on a lane of their own: a strategy's, or
-// those that take scores (see lanes.h). In simulation an actor.
+// Jobs that run beside the rank, one after the other, on a lane of their own (see lanes.h). In
+// simulation an actor.
 class Background {
  public:
   // Called on that lane; may block there.
@@ -33,8 +35,6 @@ class Background {
   // Until job `number` and all before it are done. The first error of a job is thrown here, once,
   // and jobs posted after a failed one and before this call are dropped.
   virtual void wait(std::uint64_t number) = 0;
-  virtual void drain() = 0;
-  virtual bool done(std::uint64_t number) = 0;
   // Rings on the lane (see Transport::bell): the job that waits there has news, or the next one.
   virtual void ring() = 0;
 };
@@ -51,15 +51,32 @@ class Lock {
 struct Rank {
   Transport& peers;
   Clock& clock;
-  Background& background;
+  Background& background;  // the first background lane
   Lock& lock;
-  std::uint64_t seed;             // the run's
-  Background* scoring = nullptr;  // jobs of the lane of scores (see lanes.h); none: no such lane
+  std::uint64_t seed;                         // the run's
+  Background* scoring = nullptr;              // the lane of scores; none: no such lane
+  std::span<Background* const> further = {};  // background lanes 1, 2, …
+  // What random streams go by where the rank plays a role of its own (see rank_group.h). None: they
+  // go by its number.
+  std::optional<int> stream = {};
+
+  // Background lane `number`, of which 0 is `background`. UsageError if the job asked for fewer.
+  Background& background_lane(int number) const {
+    if (number == 0) return background;
+    if (number < 0 || number > std::ssize(further))
+      throw UsageError(
+          fmt::format("background lane {} of a rank that has {}: ask for more with "
+                      "Lanes::background when the job starts",
+                      number, 1 + further.size()));
+    return *further[number - 1];
+  }
 
   int rank() const { return peers.rank(); }
   int size() const { return peers.size(); }
-  // A stream of its own for each (run, rank, purpose).
-  Rng random(std::uint64_t purpose) const { return Rng(seed, peers.rank(), purpose); }
+  // A stream of its own for each (run, rank or role, purpose).
+  Rng random(std::uint64_t purpose) const {
+    return Rng(seed, stream.value_or(peers.rank()), purpose);
+  }
 };
 
 }  // namespace lockstep

@@ -71,13 +71,6 @@ class ThreadBackground final : public Background {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  void drain() override { wait(posted_); }
-
-  bool done(std::uint64_t number) override {
-    std::lock_guard lock(mutex_);
-    return done_ >= number;
-  }
-
   void ring() override { lane_.ring(); }
 
  private:
@@ -124,14 +117,23 @@ struct RealRank::Parts {
   const std::vector<std::unique_ptr<Transport>> lanes;
   WallClock clock;
   MutexLock lock;
-  ThreadBackground background, scoring;
+  std::deque<ThreadBackground> backgrounds;
+  ThreadBackground scoring;
+  std::vector<Background*> further;
   Rank rank;
 
   Parts(std::vector<std::unique_ptr<Transport>> opened, std::uint64_t seed)
       : lanes(std::move(opened)),
-        background(*lanes.at(kBackgroundLane)),
-        scoring(*lanes.at(kScoringLane), true),
-        rank{*lanes.at(kOwnLane), clock, background, lock, seed, &scoring} {}
+        scoring(*lanes.back(), true),
+        rank{*lanes.at(Lanes::kOwn), clock, open_backgrounds(), lock, seed, &scoring, further} {}
+
+  // Returns the first.
+  Background& open_backgrounds() {
+    for (std::size_t lane = Lanes::kFirstBackground; lane + 1 < lanes.size(); ++lane)
+      backgrounds.emplace_back(*lanes[lane]);
+    for (std::size_t i = 1; i < backgrounds.size(); ++i) further.push_back(&backgrounds[i]);
+    return backgrounds.at(0);
+  }
 };
 
 RealRank::RealRank(std::vector<std::unique_ptr<Transport>> lanes, std::uint64_t seed)

@@ -17,8 +17,8 @@ double calendar_now();
 
 class RealRank {
  public:
-  // All kLanes of them. The rank's own serves its thread; the thread of another starts with the
-  // first job there.
+  // All of Lanes, in its order. The rank's own serves its thread; the thread of another starts with
+  // the first job there.
   RealRank(std::vector<std::unique_ptr<Transport>> lanes, std::uint64_t seed);
   // Waits for the jobs that run, drops the others, leaves.
   ~RealRank();

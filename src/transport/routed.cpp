@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "transport/awake_clock.h"
+#include "transport/channels.h"
 #include "transport/failure.h"
 #include "transport/operations.h"
 
 namespace lockstep {
 namespace {
 
-// Nobody sends with this tag: to look for it lets a side move.
-constexpr Tag kNobody{Purpose::control, 0xffffff};
 // How often the side that nothing is awaited from is looked at while spinning.
 constexpr int kGlance = 16;
 constexpr int kSpins = 200;
@@ -23,7 +22,7 @@ struct Side {
   int open = 0;   // operations
 
   void progress() {
-    if (peers > 0) (void)transport->probe(kAnyRank, kNobody);
+    if (peers > 0) (void)transport->probe(kAnyRank, channels::kNobody);
   }
 };
 

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "transport/channels.h"
 #include "transport/failure.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kStamps{Purpose::control, 0xffffff};
+constexpr Tag kStamps = channels::kStamps;
 
 }  // namespace
 

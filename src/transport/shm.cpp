@@ -140,8 +140,7 @@ class Shm final : public Transport {
   }
 
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override {
-    return open_shm_window({*this, *host_, lane_, windows_, [this] { progress(); }}, bytes,
-                           members);
+    return windows_.open(bytes, members);
   }
 
   Window* window_at(const void* address) override { return windows_.at(address); }
@@ -231,7 +230,7 @@ class Shm final : public Transport {
   const int lane_, rank_, size_;
   ShmSeat& seat_;
   ShmInbox inbox_;
-  ShmWindows windows_;
+  ShmWindows windows_{*this, *host_, lane_, [this] { progress(); }};
   std::vector<ShmLine> lines_;
   ShmOperations operations_;
   std::atomic<std::uint32_t> rings_ = 0;  // not yet heard

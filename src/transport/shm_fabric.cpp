@@ -20,7 +20,7 @@ void run_shm(int ranks, const Body& body, const FabricOptions& options) {
 
   const auto lanes = [&](int rank) {
     deaths[rank] = std::make_unique<Deaths>(ranks);
-    const ShmOptions shm{rank, host_of, options.patience_seconds};
+    const ShmOptions shm{rank, host_of, options.patience_seconds, options.lanes};
     std::shared_ptr<ShmHost> host;
     if (rank % per_host == 0) {
       host = std::make_shared<ShmHost>(shm, *deaths[rank]);
@@ -29,7 +29,7 @@ void run_shm(int ranks, const Body& body, const FabricOptions& options) {
       host = std::make_shared<ShmHost>(shm, *deaths[rank], getpid(), fd_of[host_of[rank]].get());
     }
     std::vector<std::unique_ptr<Transport>> opened;
-    for (int lane = 0; lane < kLanes; ++lane) opened.push_back(open_shm(host, lane));
+    for (int lane = 0; lane < options.lanes.count(); ++lane) opened.push_back(open_shm(host, lane));
     return opened;
   };
   run_threads(ranks, lanes, body, options);

@@ -5,8 +5,6 @@
 
 #include <thread>
 
-#include "transport/real_rank.h"
-
 namespace lockstep {
 namespace {
 
@@ -17,10 +15,23 @@ std::vector<int> ranks_beside(const ShmOptions& options) {
   return ranks;
 }
 
-std::size_t seats_bytes(std::size_t locals) { return sizeof(ShmSeat) * kLanes * locals; }
+std::size_t seats_bytes(Lanes lanes, std::size_t locals) {
+  return sizeof(ShmSeat) * lanes.count() * locals;
+}
 
-std::size_t segment_bytes(std::size_t locals) {
-  return seats_bytes(locals) + sizeof(ShmRing) * kLanes * locals * locals;
+std::size_t segment_bytes(Lanes lanes, std::size_t locals) {
+  return seats_bytes(lanes, locals) + sizeof(ShmRing) * lanes.count() * locals * locals;
+}
+
+SharedMemory segment_of(int leader_pid, int leader_fd, const ShmOptions& options,
+                        const std::vector<int>& locals) {
+  const SharedMemory head(leader_pid, leader_fd, sizeof(ShmSeat), false);
+  const auto lanes = static_cast<int>(reinterpret_cast<const ShmSeat*>(head.data())->lanes.load());
+  if (lanes != options.lanes.count())
+    throw UsageError(fmt::format(
+        "rank {} asks for {} lanes and rank {} for {}: all ranks of a job ask for the same number",
+        options.rank, options.lanes.count(), locals.front(), lanes));
+  return {leader_pid, leader_fd, segment_bytes(options.lanes, locals.size()), false};
 }
 
 bool more_than_cores(std::size_t ranks) { return ranks > std::thread::hardware_concurrency(); }
@@ -32,8 +43,9 @@ ShmHost::ShmHost(const ShmOptions& options, Deaths& deaths)
       deaths_(deaths),
       locals_(ranks_beside(options)),
       crowded_(more_than_cores(locals_.size())),
-      memory_(segment_bytes(locals_.size())),
-      rings_at_(seats_bytes(locals_.size())) {
+      memory_(segment_bytes(options.lanes, locals_.size())),
+      rings_at_(seats_bytes(options.lanes, locals_.size())) {
+  seat(Lanes::kOwn, options.rank).lanes = static_cast<std::uint32_t>(options.lanes.count());
   claim_life();
 }
 
@@ -42,8 +54,8 @@ ShmHost::ShmHost(const ShmOptions& options, Deaths& deaths, int leader_pid, int 
       deaths_(deaths),
       locals_(ranks_beside(options)),
       crowded_(more_than_cores(locals_.size())),
-      memory_(leader_pid, leader_fd, segment_bytes(locals_.size()), false),
-      rings_at_(seats_bytes(locals_.size())) {
+      memory_(segment_of(leader_pid, leader_fd, options, locals_)),
+      rings_at_(seats_bytes(options.lanes, locals_.size())) {
   claim_life();
 }
 
@@ -90,7 +102,7 @@ void ShmHost::look_for_deaths() {
     lock.l_len = 1;
     if (fcntl(memory_.fd(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
     // It says `left` before it lets the lock go, so look at the seats after the lock.
-    for (int lane = 0; lane < kLanes; ++lane)
+    for (int lane = 0; lane < options_.lanes.count(); ++lane)
       if (seat(lane, rank).state.load() == ShmSeat::present)
         deaths_.report(rank, "its process is gone");
   }

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "transport/deaths.h"
 #include "transport/failure.h"
+#include "transport/lanes.h"
 #include "transport/shared_memory.h"
 #include "transport/shm_ring.h"
 #include "transport/sleep_fence.h"
@@ -21,6 +23,7 @@ struct ShmOptions {
   int rank = 0;
   std::vector<int> host_of;  // of every rank of the job
   double patience_seconds = 300;
+  Lanes lanes = {};
 };
 
 // Where a rank sleeps, and how it left. One per (rank, lane), a cache line each.
@@ -31,13 +34,42 @@ struct alignas(64) ShmSeat {
   std::atomic<std::uint32_t> blamed_died{0};
   std::atomic<std::uint32_t> bell{0};  // changes when there is news for a sleeper
   std::atomic<std::uint32_t> asleep{0};
+  // How many lanes the segment has: in its first seat, by the rank that made it.
+  std::atomic<std::uint32_t> lanes{0};
+};
+
+class Window;
+class ShmWindow;
+class ShmWindows;
+struct ShmMapping;
+
+// The windows that the lanes of this process have open, so that each finds those of the others. See
+// shm_window.h. Thread-safe.
+class ShmOpenWindows {
+ public:
+  void add(ShmWindow&);
+  void remove(ShmWindow&);
+  // The window that holds this address of this rank, as `lane` uses it, or nullptr.
+  Window* at(const void* address, ShmWindows& lane) const;
+  // Its memory, or nullptr.
+  std::shared_ptr<const ShmMapping> holding(const void* address) const;
+  // The memory among which `peer` offered its own by this descriptor of its process, or nullptr.
+  std::shared_ptr<const ShmMapping> offered_by(int peer, int pid, int fd) const;
+
+ private:
+  template <class Is>
+  ShmWindow* first(Is is) const;  // nullptr: none is
+
+  mutable std::mutex mutex_;
+  std::vector<ShmWindow*> open_;
 };
 
 class ShmHost {
  public:
   // `deaths` outlives this.
   ShmHost(const ShmOptions&, Deaths& deaths);  // the host's lowest rank
-  ShmHost(const ShmOptions&, Deaths& deaths, int leader_pid, int leader_fd);  // the others
+  // The others. UsageError if they ask for other lanes than the lowest rank.
+  ShmHost(const ShmOptions&, Deaths& deaths, int leader_pid, int leader_fd);
 
   // To be given to the other ranks of this host, with getpid().
   int fd() const { return memory_.fd(); }
@@ -47,6 +79,7 @@ class ShmHost {
   bool crowded() const { return crowded_; }
   bool sleeper_pays() const { return sleeper_pays_; }  // see sleep_fence.h
   Deaths& deaths() const { return deaths_; }
+  ShmOpenWindows& windows() { return windows_; }
 
   ShmRing& ring(int lane, int from, int to) const;  // job-wide ranks, both of this host
   ShmSeat& seat(int lane, int rank) const;
@@ -67,6 +100,7 @@ class ShmHost {
   const bool sleeper_pays_ = lockstep::sleeper_pays();
   SharedMemory memory_;
   std::size_t rings_at_ = 0;
+  ShmOpenWindows windows_;
 };
 
 // What a rank of `host` that waits for `peer` is told about its end.

@@ -1,5 +1,6 @@
 // Windows in shared memory: each member's buffer is a segment of its own, which the others map. A
-// meeting is one cache line a member, written by it and read by all.
+// meeting is one cache line a member and lane, written by that lane and read by the same lane of
+// all members.
 #pragma once
 
 #include <functional>
@@ -20,13 +21,15 @@ struct ShmReference {
   std::uint64_t offset = 0;
 };
 
-// The open windows of one lane.
+// The windows of a rank as one of its lanes uses them. Belongs to the lane's thread.
 class ShmWindows {
  public:
-  void add(ShmWindow* window) { open_.push_back(window); }
-  void remove(ShmWindow* window) { std::erase(open_, window); }
+  // `transport` is the lane. `progress` moves its messages while a meeting waits. All outlive this.
+  ShmWindows(Transport& transport, ShmHost& host, int lane, std::function<void()> progress);
 
-  Window* at(const void* address) const;
+  std::unique_ptr<Window> open(std::size_t bytes, std::span<const int> members);
+  Window* at(const void* address);
+
   // If these bytes lie in a window that `peer` maps too.
   std::optional<ShmReference> reference_to(ConstBytes, int peer) const;
   // The bytes of `peer` referred to. Maps them for a while if the window is not open here (any
@@ -35,19 +38,13 @@ class ShmWindows {
             const std::function<void(ConstBytes)>& take) const;
 
  private:
-  std::vector<ShmWindow*> open_;
-};
+  friend class ShmWindow;
 
-// What a window needs of the transport that opens it. All outlive the window.
-struct ShmWindowOwner {
-  Transport& transport;
-  ShmHost& host;
-  int lane;
-  ShmWindows& open;                // the transport's list of its windows
-  std::function<void()> progress;  // moves messages while a meeting waits
+  Transport& transport_;
+  ShmHost& host_;
+  const int lane_;
+  const std::function<void()> progress_;
+  std::vector<ShmWindow*> open_;  // by this lane
 };
-
-std::unique_ptr<Window> open_shm_window(const ShmWindowOwner&, std::size_t bytes,
-                                        std::span<const int> members);
 
 }  // namespace lockstep

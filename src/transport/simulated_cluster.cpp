@@ -30,6 +30,7 @@ void check(const SimulatedCluster& c) {
   require_time(c.latency_s, "latency");
   require_time(c.local_latency_s, "local latency");
   require(c.patience_s > 0, "patience", c.patience_s, "above 0");
+  c.lanes.check();
   for (const auto& death : c.deaths) {
     require(death.rank >= 0 && death.rank < c.ranks, "the rank to die", death.rank,
             "one of the ranks");

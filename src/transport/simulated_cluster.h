@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/lanes.h"
 #include "transport/transport.h"
 
 namespace lockstep {
@@ -27,6 +28,8 @@ struct SimulatedCluster {
   // copy side by side.
   double local_bandwidth_bytes_per_s = 10e9;
   double local_latency_s = 1e-6;
+
+  Lanes lanes = {};
 
   std::uint64_t seed = 1;
   double patience_s = kDefaultPatienceSeconds;

@@ -102,7 +102,8 @@ SimulatedNetwork::SimulatedNetwork(const SimulatedCluster& cluster)
   for (auto* model : engine_->get_all_models())
     if (model->get_name() == "Network_CM02") model_ = model;
   for (int r = 0; r < cluster.ranks; ++r)
-    for (int lane = kOwnLane + 1; lane < kLanes; ++lane) ends_[end_of(r, lane)].away = true;
+    for (int lane = Lanes::kOwn + 1; lane < cluster.lanes.count(); ++lane)
+      ends_[end_of(r, lane)].away = true;
   if (!model_) throw InternalError("SimGrid made no CM02 network model");
   s4u::Link::on_communication_state_change_cb(
       [this, all = std::weak_ptr(flying_)](resource::NetworkAction& action,

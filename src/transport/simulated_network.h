@@ -19,7 +19,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/lanes.h"
 #include "transport/simulated_cluster.h"
 
 namespace lockstep {
@@ -91,7 +90,9 @@ class SimulatedNetwork {
   // By SimGrid's record of the transfer, as an identity only.
   using Flying = std::unordered_map<const void*, Connection*>;
 
-  static std::size_t end_of(int rank, int lane) { return std::size_t(rank) * kLanes + lane; }
+  std::size_t end_of(int rank, int lane) const {
+    return std::size_t(rank) * cluster_.lanes.count() + lane;
+  }
   // Lets those move or stand still that have to.
   void settle_all(int rank, int lane);
   void settle(Connection&);

@@ -1,6 +1,5 @@
 #include "transport/simulated_rank.h"
 
-#include <array>
 #include <deque>
 #include <limits>
 #include <optional>
@@ -17,13 +16,14 @@ constexpr const char* kItsLock = "its lock";
 
 // The actors of a rank, one a lane, and which of them is running.
 struct Actors {
-  std::array<SimulatedActor, kLanes> of;  // by lane
-  std::array<SimulatedTransport*, kLanes> lanes = {};
-  SimulatedActor& body() { return of[kOwnLane]; }
-  SimulatedTransport& own_lane() { return *lanes[kOwnLane]; }
+  explicit Actors(int count) : of(count), lanes(count) {}
+  std::vector<SimulatedActor> of;  // by lane
+  std::vector<SimulatedTransport*> lanes;
+  SimulatedActor& body() { return of[Lanes::kOwn]; }
+  SimulatedTransport& own_lane() { return *lanes[Lanes::kOwn]; }
   // The lane of the running one. All sleep outside of Transport's calls goes through it.
   SimulatedTransport& current() {
-    for (int lane = kOwnLane + 1; lane < kLanes; ++lane)
+    for (std::size_t lane = Lanes::kOwn + 1; lane < of.size(); ++lane)
       if (of[lane].is_current()) return *lanes[lane];
     return own_lane();
   }
@@ -63,11 +63,11 @@ class VirtualLock final : public Lock {
 class ActorBackground final : public Background {
  public:
   // `name`: of its actor, for SimGrid.
-  ActorBackground(Actors& actors, int lane, const char* name, simgrid::s4u::Host* host)
+  ActorBackground(Actors& actors, int lane, std::string name, simgrid::s4u::Host* host)
       : actors_(actors),
         actor_(actors.of[lane]),
         lane_(*actors.lanes[lane]),
-        name_(name),
+        name_(std::move(name)),
         host_(host) {}
 
   std::uint64_t post(Job job) override {
@@ -82,16 +82,6 @@ class ActorBackground final : public Background {
   void wait(std::uint64_t number) override {
     while (done_ < number) actors_.own_lane().sleep_outside(kForever, "its background job");
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-  }
-
-  void drain() override { wait(posted_); }
-
-  bool done(std::uint64_t number) override {
-    if (done_ >= number) return true;
-    // As with Transport::test, a loop around this must not stop the world.
-    const double until = virtual_now() + SimulatedTransport::kPollSeconds;
-    actors_.current().sleep_outside(until, "time to pass");
-    return false;
   }
 
   void ring() override { lane_.ring(); }
@@ -134,7 +124,7 @@ class ActorBackground final : public Background {
   Actors& actors_;
   SimulatedActor& actor_;
   SimulatedTransport& lane_;
-  const char* const name_;
+  const std::string name_;
   simgrid::s4u::Host* const host_;
   std::deque<Job> jobs_;
   std::uint64_t posted_ = 0, done_ = 0;
@@ -149,19 +139,28 @@ struct SimulatedRank::Parts {
   Actors actors;
   VirtualClock clock{actors};
   VirtualLock lock{actors};
-  std::optional<ActorBackground> background, scoring;
+  std::deque<ActorBackground> jobs;  // of all lanes but the first
+  std::vector<Background*> further;
   std::optional<Rank> rank;
   bool finished = false;
 
-  Parts(SimulatedWorld& w, int r) : world(w) {
-    for (int lane = 0; lane < kLanes; ++lane) {
+  Parts(SimulatedWorld& w, int r) : world(w), actors(w.cluster.lanes.count()) {
+    simgrid::s4u::Host* const host = w.network.host(w.cluster.host_of(r));
+    for (int lane = 0; lane < lanes().count(); ++lane) {
       world.open_lane(r, actors.of[lane]);
       actors.lanes[lane] = &world.lane(r, lane);
+      if (lane != Lanes::kOwn) jobs.emplace_back(actors, lane, name_of(lane), host);
     }
-    simgrid::s4u::Host* const host = w.network.host(w.cluster.host_of(r));
-    background.emplace(actors, kBackgroundLane, "background", host);
-    scoring.emplace(actors, kScoringLane, "scoring", host);
-    rank.emplace(Rank{actors.own_lane(), clock, *background, lock, world.cluster.seed, &*scoring});
+    for (int number = 1; number < lanes().background; ++number) further.push_back(&jobs[number]);
+    rank.emplace(Rank{actors.own_lane(), clock, jobs.front(), lock, world.cluster.seed,
+                      &jobs.back(), further});
+  }
+
+  const Lanes& lanes() const { return world.cluster.lanes; }
+  std::string name_of(int lane) const {
+    if (lane == lanes().scoring()) return "scores";
+    const int number = lane - Lanes::kFirstBackground;
+    return number == 0 ? "background" : fmt::format("background-{}", number);
   }
 
   void live(const Body& body, const std::function<void(std::exception_ptr)>& failed) {
@@ -180,8 +179,7 @@ struct SimulatedRank::Parts {
         throw Died{};
       }
       if (error) failed(error);
-      background->stop();
-      scoring->stop();
+      for (ActorBackground& lane : jobs) lane.stop();
       world.leave(rank->rank());
     } catch (const Died&) {
     }
@@ -206,13 +204,12 @@ bool SimulatedRank::finished() const { return parts_->finished; }
 
 std::string SimulatedRank::plight() const {
   const auto waits_for = [&](int lane) { return parts_->actors.of[lane].waits_for(); };
-  const char* const what = waits_for(kOwnLane);
+  const char* const what = waits_for(Lanes::kOwn);
   std::string plight =
       fmt::format("rank {} waits for {}", parts_->rank->rank(), what ? what : "nothing");
-  if (waits_for(kBackgroundLane))
-    plight += fmt::format(", its background for {}", waits_for(kBackgroundLane));
-  if (waits_for(kScoringLane))
-    plight += fmt::format(", its scores for {}", waits_for(kScoringLane));
+  for (int lane = Lanes::kOwn + 1; lane < parts_->lanes().count(); ++lane)
+    if (waits_for(lane))
+      plight += fmt::format(", its {} for {}", parts_->name_of(lane), waits_for(lane));
   return plight;
 }
 

@@ -53,7 +53,7 @@ Request SimulatedTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   m.send = &r;
   m.due = now() + world_.network.latency_s(rank_, to);
   const bool taken = m.receiver->mail_.queue(m);
-  m.parked = !taken && bytes.size > kEagerBytes && lane_ != kScoringLane &&
+  m.parked = !taken && bytes.size > kEagerBytes && lane_ != world_.cluster.lanes.scoring() &&
              host_of(to) != host_of(rank_) && !world_.fate(to).gone;
   if (!m.parked) fly(m);
   return handle(r);
@@ -63,8 +63,8 @@ void SimulatedTransport::fly(SimulatedMessage& m) {
   m.parked = false;
   m.flying = true;
   const int lane = m.sender->lane_;
-  world_.network.fly({m.from(), m.receiver->rank_, lane}, lane == kScoringLane ? 0 : m.bytes.size,
-                     m.due, m);
+  world_.network.fly({m.from(), m.receiver->rank_, lane},
+                     lane == world_.cluster.lanes.scoring() ? 0 : m.bytes.size, m.due, m);
 }
 
 Request SimulatedTransport::post_recv(int from, Tag tag, Bytes into, Combine combine) {

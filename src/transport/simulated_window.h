@@ -14,22 +14,22 @@ namespace lockstep {
 
 class SimulatedTransport;
 class SimulatedWindow;
-struct SimulatedMeeting;
+struct SimulatedMemory;
 
 class SimulatedWindows {
  public:
   // See Transport::open_window.
   std::unique_ptr<Window> open(SimulatedTransport& who, std::size_t bytes,
                                std::span<const int> members);
-  Window* at(const SimulatedTransport& who, const void* address);
+  Window* at(SimulatedTransport& who, const void* address);
 
  private:
   friend class SimulatedWindow;
 
   using Opening = std::pair<int, std::vector<int>>;  // lane and members
   std::map<std::pair<int, Opening>, int> opened_;    // how many times this rank has
-  std::map<std::pair<Opening, int>, std::weak_ptr<SimulatedMeeting>> meetings_;
-  std::map<const SimulatedTransport*, std::vector<SimulatedWindow*>> open_;
+  std::map<std::pair<Opening, int>, std::weak_ptr<SimulatedMemory>> memories_;
+  std::map<int, std::vector<SimulatedWindow*>> open_;  // by rank
 };
 
 }  // namespace lockstep

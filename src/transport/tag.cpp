@@ -14,8 +14,8 @@ std::string_view name_of(Purpose purpose) {
       return "weights";
     case Purpose::evaluation:
       return "evaluation";
-    case Purpose::checkpoint:
-      return "checkpoint";
+    case Purpose::activations:
+      return "activations";
   }
   return "?";
 }

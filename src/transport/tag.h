@@ -1,4 +1,5 @@
-// What a message is for. Sender and receiver match on (peer, purpose, number).
+// What a message is for. Sender and receiver match on (peer, purpose, number). The numbers that are
+// taken are in channels.h.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 namespace lockstep {
 
 // The ledger counts by purpose. Keep the order: the numbers go over the wire.
-enum class Purpose : std::uint8_t { control, setup, gradients, weights, evaluation, checkpoint };
+enum class Purpose : std::uint8_t { control, setup, gradients, weights, evaluation, activations };
 inline constexpr int kPurposes = 6;
 std::string_view name_of(Purpose);
 
@@ -15,7 +16,7 @@ struct Tag {
   Purpose purpose = Purpose::gradients;
   std::uint32_t number = 0;  // 24 bits; e.g. the bucket
   // Not matched but compared: Values::format() at the sender must equal the receiver's, so that
-  // fp32 never lands in fp64. Zero: plain bytes.
+  // fp32 never lands in fp64.
   std::uint8_t format = 0;
 
   // What is matched, in 32 bits.

@@ -174,7 +174,9 @@ class Transport {
   // may differ by rank.
   virtual std::unique_ptr<Window> open_window(std::size_t bytes,
                                               std::span<const int> members = {}) = 0;
-  // The open window that holds this address, or nullptr.
+  // The open window of this rank that holds this address, whichever lane opened it, or nullptr.
+  // Used on this lane (see window.h); valid until the window is closed. A transport between hosts,
+  // which share no memory, finds only those of its own lane.
   virtual Window* window_at(const void* address) = 0;
 
   // Seconds on this rank's clock: wall time from an arbitrary start, or virtual time.

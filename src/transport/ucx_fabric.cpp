@@ -16,7 +16,8 @@ namespace {
 // Every lane's worker of a job that runs inside this process.
 class UcxFabric {
  public:
-  UcxFabric(int ranks, const FabricOptions& options) : options_(options) {
+  UcxFabric(int ranks, const FabricOptions& options)
+      : options_(options), lanes_(options.lanes.count()), addresses_(lanes_.size()) {
     const int per_host = options.ranks_per_host > 0 ? options.ranks_per_host : ranks;
     for (int r = 0; r < ranks; ++r) {
       hosts_.push_back(r / per_host);
@@ -24,7 +25,7 @@ class UcxFabric {
       deaths_.push_back(std::make_unique<Deaths>(ranks));
       for (auto& lane : lanes_) lane.push_back(std::make_unique<UcxWorker>("lo"));
     }
-    for (int lane = 0; lane < kLanes; ++lane)
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       for (const auto& worker : lanes_[lane]) addresses_[lane].push_back(worker->address());
   }
 
@@ -49,8 +50,8 @@ class UcxFabric {
   const FabricOptions options_;
   std::vector<int> hosts_;
   std::vector<std::unique_ptr<Deaths>> deaths_;
-  std::vector<std::unique_ptr<UcxWorker>> lanes_[kLanes];
-  std::vector<std::string> addresses_[kLanes];
+  std::vector<std::vector<std::unique_ptr<UcxWorker>>> lanes_;  // by rank
+  std::vector<std::vector<std::string>> addresses_;
 };
 
 void run(UcxFabric& fabric, int ranks, const OpenLanes& lanes, const Body& body,
@@ -72,7 +73,8 @@ void run_ucx(int ranks, const Body& body, const FabricOptions& options) {
   UcxFabric fabric(ranks, options);
   const auto lanes = [&](int rank) {
     std::vector<std::unique_ptr<Transport>> opened;
-    for (int lane = 0; lane < kLanes; ++lane) opened.push_back(fabric.open(rank, lane, false));
+    for (int lane = 0; lane < options.lanes.count(); ++lane)
+      opened.push_back(fabric.open(rank, lane, false));
     return opened;
   };
   run(fabric, ranks, lanes, body, options);
@@ -85,7 +87,7 @@ void run_routed(int ranks, const Body& body, const FabricOptions& options) {
   for (auto& promise : leader_fd) fd_of.push_back(promise.get_future().share());
   const auto lanes = [&](int rank) {
     const int host_number = fabric.hosts()[rank];
-    const ShmOptions shm{rank, fabric.hosts(), options.patience_seconds};
+    const ShmOptions shm{rank, fabric.hosts(), options.patience_seconds, options.lanes};
     std::shared_ptr<ShmHost> host;
     if (rank == 0 || fabric.hosts()[rank - 1] != host_number) {
       host = std::make_shared<ShmHost>(shm, fabric.deaths(rank));
@@ -95,7 +97,7 @@ void run_routed(int ranks, const Body& body, const FabricOptions& options) {
           std::make_shared<ShmHost>(shm, fabric.deaths(rank), getpid(), fd_of[host_number].get());
     }
     std::vector<std::unique_ptr<Transport>> opened;
-    for (int lane = 0; lane < kLanes; ++lane) {
+    for (int lane = 0; lane < options.lanes.count(); ++lane) {
       auto far = fabric.open(rank, lane, true);
       const Doze doze = [&far = *far](double seconds) { far.doze(seconds); };
       opened.push_back(open_routed(open_shm(host, lane), std::move(far), doze));

@@ -1,5 +1,10 @@
 // A buffer of this rank that its host's peers map, so that a collective can work in place.
-// Belongs to the thread of the Transport that opened it, and must be destroyed before it.
+//
+// Any lane of the rank can use it, beside the others. The lane that opened it has a Window that its
+// caller owns; Transport::window_at() of another lane gives that lane a Window of its own. Each
+// belongs to the thread of its lane. They have the same memory, and the members meet on each lane
+// apart. The owner destroys its Window before its Transport, and no lane uses the memory after
+// that.
 #pragma once
 
 #include <array>
@@ -25,11 +30,11 @@ class Window {
 
   // What a rank says at a meeting, so that ranks that came for different things find out.
   using Words = std::array<std::uint64_t, 3>;
-  // Returns when every member has called it (REQUIRES reaches_all). Returns the first member whose
-  // words differ from mine, or -1. A dead or departed member, or one that does not come for as long
-  // as the transport is patient: TransportError naming it.
+  // Returns when every member has called it on this lane (REQUIRES reaches_all). Returns the first
+  // member whose words differ from mine, or -1. A dead or departed member, or one that does not
+  // come for as long as the transport is patient: TransportError naming it.
   virtual int meet(const Words& words) = 0;
-  // What `rank` said at the last meeting.
+  // What `rank` said at the last meeting of this lane.
   virtual Words said(int rank) const = 0;
 
   // Accounts for bytes that this rank read from and wrote to a peer's memory: the ledger counts

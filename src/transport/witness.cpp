@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKinds{
-    "wait", "test", "probe", "look at the dead", "look at a background job", "lock"};
+constexpr std::array<std::string_view, 5> kKinds{"wait", "test", "probe", "look at the dead",
+                                                 "lock"};
 
 // Seven bits a byte, low ones first; the top bit says that more follow.
 void put(std::vector<std::byte>& out, std::uint64_t value) {

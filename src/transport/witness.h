@@ -33,7 +33,7 @@ struct WitnessLog {
 
 class Witness {  // as it is: the live one
  public:
-  enum class Kind : std::uint8_t { wait, test, probe, dead, done, lock };
+  enum class Kind : std::uint8_t { wait, test, probe, dead, lock };
   using Words = std::vector<std::uint64_t>;
 
   virtual ~Witness() = default;

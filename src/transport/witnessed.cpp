@@ -139,35 +139,6 @@ std::vector<int> Witnessed::dead_peers() {
   return dead;
 }
 
-void WitnessedBackground::rethrow_kept() {
-  if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
-}
-
-void WitnessedBackground::wait(std::uint64_t number) {
-  inner_.wait(number);
-  rethrow_kept();
-}
-
-void WitnessedBackground::drain() {
-  inner_.drain();
-  rethrow_kept();
-}
-
-bool WitnessedBackground::done(std::uint64_t number) {
-  if (!witness_.replays()) {
-    const bool done = inner_.done(number);
-    witness_.note(Kind::done, {done});
-    return done;
-  }
-  if (!witness_.next(Kind::done).at(0)) return false;
-  try {
-    inner_.wait(number);
-  } catch (const Error&) {  // done() does not tell of it: the next wait does
-    kept_ = std::current_exception();
-  }
-  return true;
-}
-
 void WitnessedLock::lock() {
   const auto me = static_cast<std::uint64_t>(who_());
   const double give_up = clock_.now() + kDefaultPatienceSeconds;

@@ -1,7 +1,7 @@
 // The seam for choices that depend on arrival. All such outcomes are visible only through: the
 // index wait_any ended, deadlines missed, the outcomes of test, probe and dead_peers, what a recv
-// that was given up took with it, Background::done, and the order in which a Lock is taken.
-// These three pass each one to a Witness, which may write it down or insist on what was written.
+// that was given up took with it, and the order in which a Lock is taken. These two pass each one
+// to a Witness, which may write it down or insist on what was written.
 //
 // In a replay: wait_any waits for the recorded index; a test that had found the message waits for
 // it, one that had not does not look; a recv that was given up is never posted, so that its message
@@ -45,25 +45,6 @@ class Witnessed : public Decorator {
   std::uint64_t receives_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> posted_;  // number of a receive, by request
   std::list<Unseen> unseen_;
-};
-
-// Shares the witness of the rank's own lane, on whose thread it is called.
-class WitnessedBackground final : public Background {
- public:
-  WitnessedBackground(Background& inner, Witness& witness) : inner_(inner), witness_(witness) {}
-
-  std::uint64_t post(Job job) override { return inner_.post(std::move(job)); }
-  void wait(std::uint64_t number) override;
-  void drain() override;
-  bool done(std::uint64_t number) override;
-  void ring() override { inner_.ring(); }
-
- private:
-  void rethrow_kept();
-
-  Background& inner_;
-  Witness& witness_;
-  std::exception_ptr kept_;  // of a job that a replayed done() had to wait for
 };
 
 class WitnessedLock final : public Lock {

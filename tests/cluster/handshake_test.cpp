@@ -23,21 +23,21 @@ std::string hex(const std::string& bytes) {
 
 // Computed with Python's hmac from the layout: text, role, three little-endian numbers, two nonces.
 TEST(Handshake, MatchesIndependentVectors) {
-  EXPECT_EQ(hex(proof_of(counting_key(), Role::worker, example())),
+  EXPECT_EQ(hex(proof_of(counting_key(), Prover::worker, example())),
             "91a6d2f64b2db5188639cd44c9d94ec334750f30d33ac29f737de36cfc0db0d5");
-  EXPECT_EQ(hex(proof_of(counting_key(), Role::coordinator, example())),
+  EXPECT_EQ(hex(proof_of(counting_key(), Prover::coordinator, example())),
             "5eeba15de1092a0482a96eb260c1b1fc9d8a5d7cca41b0be7e299a1e012629ed");
 }
 
 TEST(Handshake, BindsEveryPart) {
   const std::string key = counting_key();
-  const std::string proof = proof_of(key, Role::worker, example());
-  EXPECT_NE(proof, proof_of(key, Role::coordinator, example()));
-  EXPECT_NE(proof, proof_of(std::string(32, 'k'), Role::worker, example()));
+  const std::string proof = proof_of(key, Prover::worker, example());
+  EXPECT_NE(proof, proof_of(key, Prover::coordinator, example()));
+  EXPECT_NE(proof, proof_of(std::string(32, 'k'), Prover::worker, example()));
   const auto changed = [&](auto change) {
     Transcript other = example();
     change(other);
-    return proof_of(key, Role::worker, other) != proof;
+    return proof_of(key, Prover::worker, other) != proof;
   };
   EXPECT_TRUE(changed([](Transcript& t) { t.version = 2; }));
   EXPECT_TRUE(changed([](Transcript& t) { t.rank = 4; }));
@@ -57,8 +57,8 @@ TEST(Handshake, ComparesWholeProofs) {
 TEST(Handshake, RefusesShortNoncesAndKeys) {
   Transcript short_nonce = example();
   short_nonce.worker_nonce.pop_back();
-  EXPECT_THROW(proof_of(counting_key(), Role::worker, short_nonce), InternalError);
-  EXPECT_THROW(proof_of("short", Role::worker, example()), InternalError);
+  EXPECT_THROW(proof_of(counting_key(), Prover::worker, short_nonce), InternalError);
+  EXPECT_THROW(proof_of("short", Prover::worker, example()), InternalError);
   EXPECT_NE(random_nonce(), random_nonce());
 }
 

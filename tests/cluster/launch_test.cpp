@@ -269,7 +269,7 @@ TEST(Launch, StrangersThatTakeAllConnectionsEndNobody) {
   std::vector<Address> ports = {parse_address(program.word_after("coordinator at "), "")};
   for (const int pid : program.pids())
     for (const int port : listening_ports(pid)) ports.push_back({"127.0.0.1", port});
-  EXPECT_GE(ports.size(), 1 + 2 * kLanes) << "two ranks, each with all lanes";
+  EXPECT_GE(ports.size(), 1 + 2 * Lanes{}.count()) << "two ranks, each with all lanes";
   std::deque<RawConnection> strangers;
   for (int i = 0; i < 1000; ++i) {
     strangers.emplace_back(ports[i % 2 == 0 ? 0 : i / 2 % ports.size()], RawConnection::no_wait)
@@ -335,7 +335,7 @@ TEST(Launch, NobodyConnectsWithARankThatHasMetAllOthers) {
   ASSERT_TRUE(program.says("is ready", 3)) << program.err();
   for (const int pid : program.pids()) {
     const std::vector<int> ports = listening_ports(pid);
-    EXPECT_EQ(ports.size(), kLanes) << "one a lane";
+    EXPECT_EQ(ports.size(), Lanes{}.count()) << "one a lane";
     for (const int port : ports)
       for (const char* source : {"127.0.0.1", "127.0.0.2"}) EXPECT_FALSE(lets_in(source, port));
   }

@@ -94,6 +94,8 @@ inline void put(Values values, std::size_t i, double x) {
       return write(static_cast<std::int32_t>(std::llround(x)));
     case Type::int64:
       return write(static_cast<std::int64_t>(std::llround(x)));
+    case Type::bytes:
+      return write(static_cast<std::int8_t>(std::llround(x)));
   }
 }
 

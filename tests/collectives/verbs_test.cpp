@@ -154,6 +154,82 @@ TEST_P(Verbs, PartsOfAnAllGatherMayDiffer) {
   });
 }
 
+// What rank r comes with to an all-gather of unknown lengths: a full slot, nothing, or in between.
+std::size_t length_of(int rank, std::size_t slot) {
+  return rank % 3 == 0 ? slot : rank % 3 == 1 ? 0 : slot / 2 + rank;
+}
+
+TEST_P(Verbs, PartsOfAnAllGatherMayHaveLengthsThatOnlyTheirRanksKnow) {
+  each_size([](Transport& peers) {
+    const int m = peers.size(), r = peers.rank();
+    for (const std::size_t slot : {20u, 1'300'000u})
+      for (const Type type : {Type::bytes, Type::fp16}) {
+        const std::size_t width = size_of(type);
+        Buffer buffer(peers, false, slot * m * width);
+        const Values slots = buffer.values(slot * m, type);
+        fill(slots, 11);
+        std::vector<std::byte> wanted(slots.bytes().data, slots.bytes().data + slots.bytes().size);
+        std::vector<std::size_t> lengths;
+        for (int i = 0; i < m; ++i) {
+          lengths.push_back(length_of(i, slot));
+          fill(Values(wanted.data() + i * slot * width, lengths.back(), type), i);
+        }
+        fill(slots.part({r * slot, lengths[r]}), r);
+        std::vector<std::size_t> counts;
+        const std::size_t sent = sent_by(peers, Values(nullptr, 0, Type::bytes), [&](Transport& t) {
+          counts = all_gather_slots(t, kTag, slots, lengths[r]);
+        });
+        ASSERT_EQ(counts, lengths);
+        ASSERT_TRUE(same_bits(slots, wanted)) << m << " ranks, " << name_of(type);
+        const std::size_t parts = std::reduce(lengths.begin(), lengths.end());
+        ASSERT_EQ(sent, (parts - lengths[(r + 1) % m]) * width + 8u * (m - 1));
+      }
+  });
+}
+
+TEST_P(Verbs, HollowPartsMoveTheirSizes) {
+  if (!carries_hollow(GetParam())) return;
+  each_size([](Transport& peers) {
+    const int m = peers.size(), r = peers.rank();
+    const std::size_t slot = 10'000'000;
+    std::vector<std::size_t> counts;
+    const std::size_t sent = sent_by(peers, Values(nullptr, 0, Type::bytes), [&](Transport& t) {
+      counts = all_gather_slots(t, kTag, Values::hollow(slot * m, Type::bytes), length_of(r, slot));
+    });
+    std::size_t others = 8u * (m - 1);
+    for (int i = 0; i < m; ++i) {
+      EXPECT_EQ(counts[i], length_of(i, slot));
+      if (i != (r + 1) % m) others += counts[i];
+    }
+    EXPECT_EQ(sent, others);
+  });
+}
+
+TEST_P(Verbs, ARankThatGathersMoreThanASlotIsNamed) {
+  GetParam().run(
+      2,
+      [](Rank& rank) {
+        std::byte memory[12] = {};
+        EXPECT_THROW(all_gather_slots(rank.peers, kTag, {memory, 11, Type::bytes}, 1), UsageError);
+        EXPECT_THROW(all_gather_slots(rank.peers, kTag, {memory, 10, Type::bytes}, 6), UsageError);
+        const std::size_t slots = rank.rank() == 0 ? 12 : 8;
+        try {
+          all_gather_slots(rank.peers, kTag, {memory, slots, Type::bytes},
+                           rank.rank() == 0 ? 6 : 1);
+        } catch (const TransportError& e) {
+          EXPECT_EQ(e.peer(), 1 - rank.rank());
+          if (rank.rank() == 1) {
+            EXPECT_THAT(e.what(),
+                        ::testing::HasSubstr("rank 0 gathers 6 values where rank 1 has room "
+                                             "for 4 (gradients 3)"));
+          }
+          return;
+        }
+        EXPECT_EQ(rank.rank(), 0) << "took it";
+      },
+      {});
+}
+
 TEST_P(Verbs, NobodyPassesABarrierBeforeAllHaveCome) {
   std::atomic<int> came[10]{};
   each_size([&](Transport& peers) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/total.h"
 
 namespace lockstep {
 namespace {
@@ -34,8 +35,25 @@ TEST(Values, FormatsTellTypeAndOperatorApart) {
       formats.insert(Values::hollow(1, t, op).format());
   EXPECT_EQ(formats.size(), 24u);
   EXPECT_EQ(formats.count(0), 0u) << "zero means plain bytes";
+  for (Op op : {Op::sum, Op::mean, Op::min, Op::max})
+    EXPECT_EQ(Values::hollow(1, Type::bytes, op).format(), 0);
   EXPECT_EQ(format_name(Values::hollow(1, Type::fp32, Op::mean).format()), "fp32 mean");
   EXPECT_EQ(format_name(0), "plain bytes");
+}
+
+TEST(Values, PlainBytesAreJoinedByNoOperator) {
+  std::byte v[3] = {std::byte{1}, std::byte{2}, std::byte{3}}, other[3] = {};
+  const Values bytes(v, 3, Type::bytes);
+  EXPECT_EQ(bytes.bytes().size, 3u);
+  EXPECT_EQ(bytes.part({1, 2}).bytes().data, v + 1);
+  EXPECT_THROW(combine(bytes, {other, 3}), InternalError);
+  EXPECT_THROW((void)Values::hollow(3, Type::bytes).combine(), InternalError);
+  EXPECT_THROW(scale(bytes, 2), InternalError);
+  EXPECT_THROW(Total(bytes, 2, 2), InternalError);
+  std::byte* const others[] = {other};
+  EXPECT_THROW(join_all(bytes, others, 2, true), InternalError);
+  EXPECT_EQ(v[0], std::byte{1});
+  EXPECT_THROW(type_named("bytes"), UsageError) << "no collective of the command line joins them";
 }
 
 TEST(Values, CombineFollowsTheOperator) {

@@ -6,6 +6,7 @@
 #include "collectives/barrier.h"
 #include "strategies/ad_psgd_exchange.h"
 #include "strategies/add_scaled.h"
+#include "transport/channels.h"
 
 namespace lockstep::testing {
 namespace {
@@ -186,11 +187,11 @@ TEST_P(AdPsgd, AnExchangeMovesFourNBytesEachWay) {
 
 // An active worker's, and a passive one's.
 TEST_P(AdPsgd, TheAuditFindsWhatIsAskedChangedOnItsWay) {
-  const Tamper asked{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 0}.key(); }};
+  const Tamper asked{[](Tag tag) { return tag.key() == channels::kAdPsgdActive.key(); }};
   EXPECT_THROW(run_tampered(GetParam(), of(), asked), AuditError);
 }
 TEST_P(AdPsgd, TheAuditFindsWhatIsAnsweredChangedOnItsWay) {
-  const Tamper answered{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 1}.key(); }};
+  const Tamper answered{[](Tag tag) { return tag.key() == channels::kAdPsgdPassive.key(); }};
   EXPECT_THROW(run_tampered(GetParam(), of(), answered), AuditError);
 }
 

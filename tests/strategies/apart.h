@@ -131,7 +131,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
       if (t == 5 && me == training.leaves) {
         record.left = true;
         record.mass = strategy->mass();
-        if (training.servers > 0) rank.background.drain();  // what it pushed has left
+        if (training.servers > 0) drain(rank.background);  // what it pushed has left
         return record;
       }
       if (training.empty_steps_take_time || samples_in(training, t)[me] > 0)

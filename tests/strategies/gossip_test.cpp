@@ -4,6 +4,7 @@
 
 #include "apart.h"
 #include "strategies/gossip_mail.h"
+#include "transport/channels.h"
 #include "transport/decorator.h"
 
 namespace lockstep::testing {
@@ -154,7 +155,7 @@ class Weighing final : public Decorator {
  public:
   explicit Weighing(Transport& inner) : Decorator(inner), sent(inner.size()) {}
   Request post_send(int to, Tag tag, ConstBytes bytes) override {
-    if (tag.key() == Tag{Purpose::weights, 0}.key() && bytes.size > 0) {
+    if (tag.key() == channels::kGossipHead.key() && bytes.size > 0) {
       GossipHead head;
       std::memcpy(&head.mass_and_step, bytes.data, sizeof head.mass_and_step);
       sent[to] += static_cast<double>(head.mass()) * 0x1p-47;
@@ -176,8 +177,6 @@ class WeighingBackground final : public Background {
     });
   }
   void wait(std::uint64_t number) override { inner_.wait(number); }
-  void drain() override { inner_.drain(); }
-  bool done(std::uint64_t number) override { return inner_.done(number); }
   void ring() override { inner_.ring(); }
   std::vector<double> sent;  // of jobs that are done
 
@@ -200,7 +199,7 @@ TEST_P(Gossip, GoesOnWithoutAWorkerThatLeft) {
         WeighingBackground weighing(outer.background, outer.size());
         Rank rank{outer.peers, outer.clock, weighing, outer.lock, outer.seed};
         outcome[rank.rank()] = train_apart(t, rank);
-        outer.background.drain();
+        drain(outer.background);
         sent[rank.rank()] = weighing.sent;
       },
       options);
@@ -220,11 +219,11 @@ TEST_P(Gossip, GoesOnWithoutAWorkerThatLeft) {
 
 // The weights, or what their head says of them.
 TEST_P(Gossip, TheAuditFindsWeightsThatChangedOnTheirWay) {
-  const Tamper weights{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 1}.key(); }};
+  const Tamper weights{[](Tag tag) { return tag.key() == channels::kGossipWeights.key(); }};
   EXPECT_THROW(run_tampered(GetParam(), of("gossip:p=0.5"), weights), AuditError);
 }
 TEST_P(Gossip, TheAuditFindsHeadsThatChangedOnTheirWay) {
-  const Tamper heads{[](Tag tag) { return tag.key() == Tag{Purpose::weights, 0}.key(); }};
+  const Tamper heads{[](Tag tag) { return tag.key() == channels::kGossipHead.key(); }};
   EXPECT_THROW(run_tampered(GetParam(), of("gossip:p=0.5"), heads), AuditError);
 }
 

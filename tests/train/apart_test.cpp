@@ -124,8 +124,6 @@ class KilledInScores final : public Background {
     });
   }
   void wait(std::uint64_t number) override { inner_.wait(number); }
-  void drain() override { inner_.drain(); }
-  bool done(std::uint64_t number) override { return inner_.done(number); }
   void ring() override { inner_.ring(); }
 
  private:

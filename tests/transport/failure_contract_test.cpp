@@ -118,10 +118,10 @@ TEST_P(FailureContract, AFailedBackgroundJobIsToldOnce) {
     bool ran = false;
     r.background.post([](Transport&) { throw InternalError("planted"); });
     r.background.post([&](Transport&) { ran = true; });
-    EXPECT_THROW(r.background.drain(), InternalError);
+    EXPECT_THROW(drain(r.background), InternalError);
     EXPECT_FALSE(ran);
     r.background.post([&](Transport&) { ran = true; });
-    r.background.drain();
+    drain(r.background);
     EXPECT_TRUE(ran);
   });
 }

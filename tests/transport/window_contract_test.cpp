@@ -93,6 +93,91 @@ TEST_P(WindowContract, LargeMessagesOutOfWindowsArrive) {
   });
 }
 
+// Rounds of meetings in which every member sees what the others wrote before: int `at` of a window.
+void go_round(Window& window, int rank, int rounds, std::size_t at) {
+  for (int round = 1; round <= rounds; ++round) {
+    reinterpret_cast<int*>(window.mine().data)[at] = rank * 1000 + round;
+    EXPECT_EQ(window.meet({at, static_cast<std::uint64_t>(round), 0}), -1);
+    for (const int member : window.members()) {
+      EXPECT_EQ(reinterpret_cast<int*>(window.of(member).data)[at], member * 1000 + round);
+      EXPECT_EQ(window.said(member)[0], at);
+    }
+    window.meet({});
+  }
+}
+
+TEST_P(WindowContract, EveryLaneMeetsApartFromTheOthers) {
+  run(3, [](Rank& r) {
+    const auto window = r.peers.open_window(4096);
+    if (!window->reaches_all()) return;
+    const auto job = r.background.post([&](Transport& lane) {
+      Window* const mine = lane.window_at(window->mine().data + 100);
+      ASSERT_NE(mine, nullptr);
+      EXPECT_EQ(mine->mine().data, window->mine().data);
+      EXPECT_TRUE(mine->reaches_all());
+      go_round(*mine, lane.rank(), 70, 7);
+      EXPECT_EQ(lane.window_at(window->mine().data), mine);
+    });
+    go_round(*window, r.rank(), 30, 200);
+    r.background.wait(job);
+    // On a lane that has met here before, and on one that has not.
+    r.background.wait(r.background.post([&](Transport& lane) {
+      go_round(*lane.window_at(window->mine().data), lane.rank(), 3, 7);
+    }));
+    r.scoring->wait(r.scoring->post([&](Transport& lane) {
+      go_round(*lane.window_at(window->mine().data), lane.rank(), 3, 9);
+    }));
+    EXPECT_EQ(r.peers.window_at(window->mine().data), window.get());
+  });
+}
+
+TEST_P(WindowContract, AMemberThatIsMissingOnABackgroundLaneIsNamed) {
+  run(3, [](Rank& r) {
+    const auto window = r.peers.open_window(64);
+    if (!window->reaches_all()) return;
+    window->meet({});
+    if (r.rank() == 1) return;
+    r.background.wait(r.background.post([&](Transport& lane) {
+      Window& mine = *lane.window_at(window->mine().data);
+      const auto e = error_of([&] { mine.meet({}); });
+      EXPECT_EQ(e.peer(), 1) << e.what();
+    }));
+  });
+}
+
+TEST_P(WindowContract, AWindowThatIsClosedIsClosedOnAllLanes) {
+  run(2, [](Rank& r) {
+    for (int i = 0; i < 3; ++i) {
+      auto window = r.peers.open_window(64);
+      if (!window->reaches_all()) return;
+      const std::byte* const memory = window->mine().data;
+      r.background.wait(r.background.post(
+          [&](Transport& lane) { go_round(*lane.window_at(memory), lane.rank(), i + 1, 0); }));
+      window.reset();
+      r.background.wait(
+          r.background.post([&](Transport& lane) { EXPECT_EQ(lane.window_at(memory), nullptr); }));
+    }
+  });
+}
+
+// A message that passes without a copy refers to memory that another lane opened.
+TEST_P(WindowContract, LargeMessagesOutOfWindowsArriveOnABackgroundLane) {
+  const std::size_t n = 300'000;
+  run(2, [&](Rank& r) {
+    const auto window = r.peers.open_window(n * sizeof(float));
+    auto* mine = reinterpret_cast<float*>(window->mine().data);
+    for (std::size_t i = 0; i < n; ++i) mine[i] = static_cast<float>(i + r.rank());
+    r.background.wait(r.background.post([&](Transport& lane) {
+      std::vector<float> got(n);
+      Pending sent = lane.send(1 - lane.rank(), kTag, window->mine());
+      lane.wait(lane.recv(1 - lane.rank(), kTag, raw(got)));
+      lane.wait(sent);
+      for (std::size_t i = 0; i < n; ++i)
+        ASSERT_EQ(got[i], static_cast<float>(i + 1 - lane.rank()));
+    }));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, WindowContract, ::testing::ValuesIn(contract_worlds()),
                          world_name);
 

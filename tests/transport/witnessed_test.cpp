@@ -216,9 +216,9 @@ std::vector<int> lock_race(Witness& witness, std::uint64_t chance) {
         order.push_back(who);
       }
     };
-    r.background.post([&](Transport&) { take(1); });
+    const auto job = r.background.post([&](Transport&) { take(1); });
     take(0);
-    r.background.drain();
+    r.background.wait(job);
   });
   return order;
 }
@@ -236,25 +236,6 @@ TEST(Witnessed, TheOrderOfALockIsReplayed) {
 TEST(Witnessed, ALockTakenOnceMoreDiverges) {
   ReplayingWitness nothing({});
   EXPECT_THROW(lock_race(nothing, 1), ReplayDiverged);
-}
-
-TEST(Witnessed, DoneIsReplayed) {
-  RecordingWitness recording;
-  const auto polls = [&](Witness& witness) {
-    int looks = 0;
-    run_loopback(1, [&](Rank& r) {
-      WitnessedBackground background(r.background, witness);
-      const auto job = background.post([](Transport&) { throw InternalError("planted"); });
-      while (!background.done(job)) ++looks;
-      EXPECT_THROW(background.wait(job), InternalError);
-    });
-    return looks;
-  };
-  const int recorded = polls(recording);
-  for (int i = 0; i < 5; ++i) {
-    ReplayingWitness replaying(recording.log());
-    EXPECT_EQ(polls(replaying), recorded);
-  }
 }
 
 }  // namespace
