@@ -53,8 +53,8 @@ class Averager::Parts {
   Parts(Rank& rank, const std::vector<NamedTensor>& parameters, const AllReduceRow& collective)
       : peers_(rank.peers),
         collective_(collective),
-        weights_(peers_.open_window(parameter_count(parameters) * sizeof(float))),
-        gradients_(peers_.open_window(parameter_count(parameters) * sizeof(float))),
+        weights_(peers_.open_window(parameter_count(parameters) * size_of(Type::fp32))),
+        gradients_(peers_.open_window(parameter_count(parameters) * size_of(Type::fp32))),
         model_(parameters, weights_->mine(), gradients_->mine()) {}
 
   ~Parts() {

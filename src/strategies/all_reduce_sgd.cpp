@@ -6,22 +6,29 @@
 // The same for plain SGD; a momentum, which stays each worker's own, makes it another algorithm
 // (Zinkevich et al.: Parallelized stochastic gradient descent, 2010, at every step).
 #include "strategies/average.h"
+#include "strategies/mean.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
 namespace {
 
-class AllReduceSgd final : public Strategy, public Statement {
+class AllReduceSgd final : public Strategy, public Statement, public Fed {
  public:
   AllReduceSgd(const Crew& crew, bool of_weights)
-      : Strategy(crew, {.statement = this}), of_weights_(of_weights) {}
+      : Strategy(crew, {.statement = this, .fed = of_weights ? nullptr : this}),
+        of_weights_(of_weights),
+        mean_(make_mean(crew, of_weights ? Purpose::weights : Purpose::gradients)) {}
+
+  void begin(Replica& replica) override {
+    mean_->begin(of_weights_ ? replica.weights() : replica.gradients(), replica.parameters());
+  }
+  void expect(Replica&, const Step& step) override { mean_->open(step, step.samples); }
+  void ready(Slice part) override { mean_->ready(part); }
 
   void update(Replica& replica, const Step& step) override {
-    if (!of_weights_)
-      average(crew_, tag_of(Purpose::gradients, step), replica.gradients(), step.samples);
+    if (!of_weights_) mean_->run(step, step.samples);
     replica.apply_gradients(step.number);
-    if (of_weights_)
-      average(crew_, tag_of(Purpose::weights, step), replica.weights(), step.samples);
+    if (of_weights_) mean_->run(step, step.samples);
   }
 
   // All workers have the same weights.
@@ -35,11 +42,12 @@ class AllReduceSgd final : public Strategy, public Statement {
   }
   bool averages_by_samples() const override { return of_weights_; }
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
-    return average_bytes(crew_, rank, count);
+    return mean_->bytes_sent(rank, count);
   }
 
  private:
   const bool of_weights_;
+  const std::unique_ptr<Mean> mean_;
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ inline constexpr Tag kCentralRequest{Purpose::control, 0x200},
 // Such a push goes in two messages, and the server tells the next worker when the first is there:
 // what is left fills the line until the next push comes. Not where workers push while answers are
 // on their way (see CentralStream).
-inline bool takes_turns(Slice shard) { return shard.count * sizeof(float) >= 256 * 1024; }
+inline bool takes_turns(Slice shard) { return shard.count * size_of(Type::fp32) >= 256 * 1024; }
 inline Slice first_of_push(Slice shard) { return {0, shard.count - shard.count / 8}; }
 inline Slice rest_of_push(Slice shard) {
   const Slice first = first_of_push(shard);

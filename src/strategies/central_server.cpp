@@ -109,7 +109,7 @@ void CentralServer::give_turns() {
 void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival) {
   Client& client = clients_[worker];
   const std::size_t expected =
-      client.brings ? client.coming.count * sizeof(float) : sizeof(CentralRequest);
+      client.brings ? client.coming.count * size_of(Type::fp32) : sizeof(CentralRequest);
   if (arrival.bytes != expected)
     throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
                          fmt::format("worker {} sent {} bytes to a server that expects {}: all "

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "strategies/average.h"
+#include "strategies/mean.h"
 #include "strategies/parameters.h"
 #include "strategies/registry.h"
 
@@ -19,14 +20,16 @@ class LocalSgd final : public Strategy, public Statement {
       : Strategy(crew, {.statement = this}),
         period_(period),
         from_epoch_(from_epoch),
+        mean_(make_mean(crew, Purpose::weights)),
         since_(crew.workers) {}
 
+  void begin(Replica& replica) override { mean_->begin(replica.weights(), replica.parameters()); }
   void update(Replica& replica, const Step& step) override {
     since_ = since_average(step);
     next_ = step.number + 1;
     replica.apply_gradients(step.number);
     averaged_ = averages(step);
-    if (averaged_) average(crew_, tag_of(Purpose::weights, step), replica.weights(), since_);
+    if (averaged_) mean_->run(step, since_);
   }
 
   void read_model(Replica& replica, Values model) override {
@@ -43,7 +46,7 @@ class LocalSgd final : public Strategy, public Statement {
   }
   bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
-    return averages(step) ? average_bytes(crew_, rank, count) : 0;
+    return averages(step) ? mean_->bytes_sent(rank, count) : 0;
   }
 
   std::string state() const override {
@@ -77,6 +80,7 @@ class LocalSgd final : public Strategy, public Statement {
 
   const std::uint64_t period_;
   const int from_epoch_;
+  const std::unique_ptr<Mean> mean_;
   // As the last step left them: kept until the next, for flows() of the step just taken.
   std::uint64_t next_ = 0;
   bool averaged_ = true;

@@ -12,11 +12,13 @@ OuterLoop::OuterLoop(const Crew& crew, std::uint64_t period, Names names)
     : Strategy(crew, {.statement = this}),
       period_(period),
       names_(std::move(names)),
+      mean_(make_mean(crew, Purpose::weights)),
       since_(crew.workers) {}
 
 void OuterLoop::begin(Replica& replica) {
   const Values weights = replica.weights();
   replica_ = &replica;
+  mean_->begin(weights, replica.parameters());
   for (auto* memory : {&start_, &momentum_})
     copy(memory->emplace(weights, weights.count()).values().bytes(), weights.bytes());
   add_scaled(momentum_->values(), -1, weights);  // zero
@@ -29,7 +31,7 @@ void OuterLoop::update(Replica& replica, const Step& step) {
   replica.apply_gradients(step.number);
   if (!ended_) return;
   const Values weights = replica.weights();
-  average(crew_, tag_of(Purpose::weights, step), weights, since_);
+  mean_->run(step, since_);
   outer_step(weights, start_->values(), momentum_->values(), replica.learning_rate(step.number));
   copy(weights.bytes(), start_->values().bytes());
 }
@@ -68,7 +70,7 @@ std::vector<Flow> OuterLoop::flows_of_memory(std::size_t which, const Step& step
 }
 
 std::uint64_t OuterLoop::bytes_sent(const Step& step, int rank, std::size_t count) const {
-  return ends_round(step) ? average_bytes(crew_, rank, count) : 0;
+  return ends_round(step) ? mean_->bytes_sent(rank, count) : 0;
 }
 
 void OuterLoop::read_model(Replica& replica, Values model) {

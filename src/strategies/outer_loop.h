@@ -9,7 +9,7 @@
 #include <string>
 
 #include "collectives/scratch.h"
-#include "strategies/statement.h"
+#include "strategies/mean.h"
 
 namespace lockstep {
 
@@ -53,6 +53,7 @@ class OuterLoop : public Strategy, public Statement {
 
   const std::uint64_t period_;
   const Names names_;
+  const std::unique_ptr<Mean> mean_;
   const Replica* replica_ = nullptr;  // for the learning rate
   std::optional<Scratch> start_, momentum_;
   // As the last step left them: kept until the next, for flows() of the step just taken.

@@ -60,7 +60,7 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     const std::size_t own = shard_at(rank, count).count;
     const std::size_t pushed = rank < crew_.workers ? count - own : 0;
     const std::size_t pulled = own * (crew_.workers - (crew_.colocated ? 1 : 0));
-    return (pushed + pulled) * sizeof(float);
+    return (pushed + pulled) * size_of(Type::fp32);
   }
 
  private:

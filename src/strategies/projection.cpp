@@ -15,9 +15,9 @@ namespace {
 // Vectors of the compiler: it splits them into what the machine has. Sums are kept by lane, so they
 // have the same bits on every machine.
 constexpr int kLanes = 8;
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
-typedef std::uint32_t Bits __attribute__((vector_size(kLanes * sizeof(float))));
-typedef double Sums __attribute__((vector_size(kLanes * sizeof(double))));
+typedef float Lanes __attribute__((vector_size(kLanes * 4)));
+typedef std::uint32_t Bits __attribute__((vector_size(kLanes * 4)));
+typedef double Sums __attribute__((vector_size(kLanes * 8)));
 
 constexpr std::size_t kBlock = 64;  // elements whose signs are one random word
 constexpr std::uint32_t kSign = 0x80000000;
