@@ -17,7 +17,7 @@ class AllReduceSgd final : public Strategy, public Statement, public Fed {
   AllReduceSgd(const Crew& crew, bool of_weights)
       : Strategy(crew, {.statement = this, .fed = of_weights ? nullptr : this}),
         of_weights_(of_weights),
-        mean_(make_mean(crew, of_weights ? Purpose::weights : Purpose::gradients)) {}
+        mean_(make_mean(crew, averaged())) {}
 
   void begin(Replica& replica) override {
     mean_->begin(of_weights_ ? replica.weights() : replica.gradients(), replica.parameters());
@@ -37,15 +37,30 @@ class AllReduceSgd final : public Strategy, public Statement, public Fed {
   }
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
-    const auto mean = mean_factors(step.samples, crew_.workers), own = only(rank, crew_.workers);
-    return {{{0, count}, of_weights_ ? own : mean, of_weights_ ? mean : own}};
+    const auto own = only(rank, crew_.workers);
+    Flow flow{{0, count}, own, own};
+    const Mean::Sum mean = mean_->stated(step.samples);
+    of_weights_ ? state_weights(flow, mean, crew_.workers) : state_gradients(flow, mean);
+    return {flow};
+  }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    return {flow_of_memory(mean_->stated_of_memory(which, rank, step.samples), averaged(), count,
+                           crew_.workers)};
   }
   bool averages_by_samples() const override { return of_weights_; }
+
+  std::vector<Kept> memories() override { return mean_->memories(); }
+  std::string state() const override { return mean_->state(); }
+  void restore(const std::string& state) override { mean_->restore(state); }
+
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
     return mean_->bytes_sent(rank, count);
   }
 
  private:
+  Purpose averaged() const { return of_weights_ ? Purpose::weights : Purpose::gradients; }
+
   const bool of_weights_;
   const std::unique_ptr<Mean> mean_;
 };

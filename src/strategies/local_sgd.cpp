@@ -42,21 +42,32 @@ class LocalSgd final : public Strategy, public Statement {
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     const auto own = only(rank, crew_.workers);
     if (!averages(step)) return {{{0, count}, own, own}};
-    return {{{0, count}, own, mean_factors(since_average(step), crew_.workers)}};
+    Flow flow{{0, count}, own, {}};
+    state_weights(flow, mean_->stated(since_average(step)), crew_.workers);
+    return {flow};
+  }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    if (!averages(step)) return {flow_of_kept_memory(which, count, crew_.workers)};
+    return {flow_of_memory(mean_->stated_of_memory(which, rank, since_average(step)),
+                           Purpose::weights, count, crew_.workers)};
   }
   bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
     return averages(step) ? mean_->bytes_sent(rank, count) : 0;
   }
 
+  std::vector<Kept> memories() override { return mean_->memories(); }
   std::string state() const override {
-    return fmt::format("{} {} {}", next_, averaged_ ? 1 : 0, fmt::join(since_, " "));
+    return with_state(fmt::format("{} {} {}", next_, averaged_ ? 1 : 0, fmt::join(since_, " ")),
+                      mean_->state());
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     in >> next_ >> averaged_;
     for (std::size_t& samples : since_) in >> samples;
     if (!in) throw UsageError("the saved state of local-sgd is damaged or of other workers");
+    mean_->restore(state_behind(in));
   }
 
  private:

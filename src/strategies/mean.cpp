@@ -36,6 +36,53 @@ class ExactMean final : public Mean {
 
 }  // namespace
 
+Mean::Sum Mean::stated(std::span<const std::size_t> samples) const {
+  return {mean_factors(samples, static_cast<int>(samples.size()))};
+}
+
+namespace {
+
+std::vector<OfMemory> counted_from(std::size_t first, std::vector<OfMemory> memories) {
+  for (OfMemory& memory : memories) memory.which += first;
+  return memories;
+}
+
+}  // namespace
+
+void state_gradients(Flow& flow, const Mean::Sum& sum, std::size_t first) {
+  flow.gradients = sum.numbers;
+  flow.memories_in_gradients = counted_from(first, sum.memories);
+  flow.gradients_hold = sum.holds;
+}
+
+void state_weights(Flow& flow, const Mean::Sum& sum, int ranks, std::size_t first) {
+  flow.weights = sum.numbers;
+  flow.weights.resize(ranks);
+  flow.memories_in_weights = counted_from(first, sum.memories);
+  flow.weights_hold = sum.holds;
+}
+
+Flow flow_of_memory(const Mean::Sum& sum, Purpose of, std::size_t count, int ranks,
+                    std::size_t first) {
+  Flow flow{{0, count}, {}, std::vector<double>(ranks)};
+  if (of == Purpose::weights) {
+    state_weights(flow, sum, ranks, first);
+  } else {
+    flow.gradients = sum.numbers;
+    flow.memories_in_weights = counted_from(first, sum.memories);
+    flow.weights_hold = sum.holds;
+  }
+  return flow;
+}
+
+Flow flow_of_kept_memory(std::size_t which, std::size_t count, int ranks) {
+  return {{0, count},
+          {},
+          std::vector<double>(ranks),
+          {},
+          only(static_cast<int>(which), static_cast<int>(which) + 1)};
+}
+
 std::unique_ptr<Mean> make_mean(const Crew& crew, Purpose of) {
   return crew.means ? crew.means(crew, of) : std::make_unique<ExactMean>(crew, of);
 }

@@ -52,6 +52,23 @@ class Mean {
   // numbers are: in the last exchange.
   virtual std::uint64_t bytes_sent(int rank, std::size_t count) const = 0;
 
+  // What one exchange does, for the audit: a sum of the numbers with which each worker comes to it,
+  // and of this mean's memories, which are counted as memories() has them.
+  struct Sum {
+    std::vector<double> numbers;  // by worker
+    std::vector<OfMemory> memories = {};
+    Holds holds = {};
+  };
+  // Of the numbers that every worker ends with. A mean with error feedback is exact: with
+  // p_j = share_j g_j + e_j and e_j' = p_j - C(p_j) it is (1/m) sum_j (share_j g_j + e_j - e_j'),
+  // whatever C is.
+  virtual Sum stated(std::span<const std::size_t> samples) const;
+  // Of memories()[which] of worker `rank`: most often what bounds it.
+  virtual Sum stated_of_memory(std::size_t /*which*/, int /*rank*/,
+                               std::span<const std::size_t> /*samples*/) const {
+    return {};
+  }
+
   // What must survive in a checkpoint, as Strategy has it: the strategy hands it on.
   virtual std::vector<Kept> memories() { return {}; }
   virtual std::string state() const { return {}; }
@@ -63,6 +80,17 @@ class Mean {
 
   bool is_open_ = false;
 };
+
+// Says in a flow of a crew of so many ranks that the gradients which the optimiser steps with, or
+// the weights that a worker ends with, are that sum. `first`: the place of the mean's first memory
+// among the strategy's memories().
+void state_gradients(Flow&, const Mean::Sum&, std::size_t first = 0);
+void state_weights(Flow&, const Mean::Sum&, int ranks, std::size_t first = 0);
+// For Statement::flows_of_memory(): a memory of a mean of gradients or of weights is that sum,
+Flow flow_of_memory(const Mean::Sum&, Purpose of, std::size_t count, int ranks,
+                    std::size_t first = 0);
+// and where a step changes nothing of memories()[which].
+Flow flow_of_kept_memory(std::size_t which, std::size_t count, int ranks);
 
 // The mean that the run has for such numbers: an exact one, by the crew's collective, unless
 // Crew::means says otherwise. `crew` outlives it.

@@ -47,8 +47,14 @@ std::vector<std::size_t> OuterLoop::since_start(const Step& step) const {
 
 // At the end of a round.
 Flow OuterLoop::flow_of(const Factors& factors, const Step& step, std::size_t count) const {
-  Flow flow{{0, count}, {}, mean_factors(since_start(step), crew_.workers)};
-  for (double& weight : flow.weights) weight *= factors.mean;
+  Mean::Sum mean = mean_->stated(since_start(step));
+  for (double& weight : mean.numbers) weight *= factors.mean;
+  for (OfMemory& memory : mean.memories) {
+    memory.before *= factors.mean;
+    memory.after *= factors.mean;
+  }
+  Flow flow{{0, count}, {}, {}};
+  state_weights(flow, mean, crew_.workers, kOwnMemories);
   flow.memory = {factors.start, factors.momentum};
   return flow;
 }
@@ -61,10 +67,12 @@ std::vector<Flow> OuterLoop::flows(const Step& step, int rank, std::size_t count
   return {flow};
 }
 
-std::vector<Flow> OuterLoop::flows_of_memory(std::size_t which, const Step& step, int,
+std::vector<Flow> OuterLoop::flows_of_memory(std::size_t which, const Step& step, int rank,
                                              std::size_t count) const {
-  const auto none = std::vector<double>(crew_.workers);
-  if (!ends_round(step)) return {{{0, count}, {}, none, {}, only(static_cast<int>(which), 2)}};
+  if (!ends_round(step)) return {flow_of_kept_memory(which, count, crew_.workers)};
+  if (which >= kOwnMemories)
+    return {flow_of_memory(mean_->stated_of_memory(which - kOwnMemories, rank, since_start(step)),
+                           Purpose::weights, count, crew_.workers, kOwnMemories)};
   const double gamma = replica_->learning_rate(step.number);
   return {flow_of(which == 0 ? of_start(gamma) : of_momentum(gamma), step, count)};
 }
@@ -88,11 +96,15 @@ std::vector<double> OuterLoop::shares_in_model() const {
 
 std::vector<Kept> OuterLoop::memories() {
   if (!start_) return {};
-  return {{names_.start, start_->values(), true}, {names_.momentum, momentum_->values(), false}};
+  std::vector<Kept> all{{names_.start, start_->values(), true},
+                        {names_.momentum, momentum_->values(), false}};
+  for (Kept& kept : mean_->memories()) all.push_back(std::move(kept));
+  return all;
 }
 
 std::string OuterLoop::state() const {
-  return fmt::format("{} {} {}", next_, ended_ ? 1 : 0, fmt::join(since_, " "));
+  return with_state(fmt::format("{} {} {}", next_, ended_ ? 1 : 0, fmt::join(since_, " ")),
+                    mean_->state());
 }
 
 void OuterLoop::restore(const std::string& state) {
@@ -102,6 +114,7 @@ void OuterLoop::restore(const std::string& state) {
   if (!in)
     throw UsageError(
         fmt::format("the saved state of {} is damaged or of other workers", names_.strategy));
+  mean_->restore(state_behind(in));
 }
 
 }  // namespace lockstep

@@ -46,6 +46,8 @@ class OuterLoop : public Strategy, public Statement {
   virtual Factors of_momentum(double gamma) const = 0;
 
  private:
+  static constexpr std::size_t kOwnMemories = 2;  // start and momentum; then those of the mean
+
   std::vector<double> shares_in_model() const;
   bool ends_round(const Step& step) const { return (step.number + 1) % period_ == 0; }
   std::vector<std::size_t> since_start(const Step&) const;

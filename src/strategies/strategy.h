@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,10 +36,13 @@
 namespace lockstep {
 
 class Mean;
+class PushCode;
 struct Crew;
 
 // Makes the averages of a run (see mean.h), one for each kind of numbers that a strategy averages.
 using MakeMean = std::function<std::unique_ptr<Mean>(const Crew&, Purpose of)>;
+// Makes what turns numbers that a worker pushes to servers into messages (see push_code.h).
+using MakePushCode = std::function<std::unique_ptr<PushCode>(const Crew&)>;
 
 // Who takes part. Ranks number workers first, then dedicated servers. `rank` outlives all that is
 // made for this crew.
@@ -56,6 +60,8 @@ struct Crew {
   bool one_batch = false;
   // How this run averages; none: exactly, when all numbers are there. A strategy asks make_mean().
   MakeMean means = {};
+  // How this run pushes; none: numbers as they are. A strategy asks make_push_code().
+  MakePushCode push_codes = {};
 
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }
@@ -78,11 +84,13 @@ struct Step {
 // The step of that number. What it returns stays valid until the next call.
 using StepAt = std::function<Step(std::uint64_t number)>;
 
-// Numbers that a strategy keeps beside the weights and the optimiser's state, one for each weight.
+// Numbers that a strategy keeps beside the weights and the optimiser's state, one for each weight
+// or for some of them in a row.
 struct Kept {
-  std::string name;      // in checkpoints
-  Values values;         // the strategy's, in place from begin() on; hollow where the weights are
-  bool a_model = false;  // a point where weights can be, else a difference of such points
+  std::string name;       // in checkpoints
+  Values values;          // the strategy's, in place from begin() on; hollow where the weights are
+  bool a_model = false;   // a point where weights can be, else a difference of such points
+  std::size_t first = 0;  // the weight that the first of them is for; for others it counts as zero
 };
 
 class Statement;
@@ -155,6 +163,11 @@ class Strategy {
   const Crew crew_;
   StrategyParts parts_;  // changed by constructors alone
 };
+
+// A strategy's own state with that of its Mean or PushCode behind it, if that has one; and what is
+// behind it, once the strategy has read its own.
+std::string with_state(std::string own, const std::string& behind);
+std::string state_behind(std::istream&);
 
 // Of a strategy whose exchange of gradients can begin while backward still runs. The training loop
 // may leave it alone: then all gradients are ready when update() is called. On workers, on the
