@@ -4,10 +4,21 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/values.h"
 
 namespace lockstep {
+
+// One tensor of a network that is trained.
+struct Parameter {
+  std::string name;
+  Slice slice;                      // of the flat weights and gradients
+  std::vector<std::int64_t> shape;  // one extent: a bias, or a scale or shift of a normalisation
+  int layer = 0;                    // counted from 0; a weight and its bias are of one layer
+};
 
 class Replica {
  public:
@@ -20,11 +31,14 @@ class Replica {
   // After backward: the gradient of the mean loss over this rank's own samples (zeros if it had
   // none).
   virtual Values gradients() = 0;
+  // What the two are made of: side by side, in order, without gaps. The same on all ranks.
+  virtual std::span<const Parameter> parameters() const = 0;
 
   // The optimiser's rule with the learning rate of step `step` (from 0) on `part`, which it has
   // updated `updates` times before (bias corrections go by that): reads gradients(), writes
   // weights() and the optimiser's own state. The gradients of `part` are consumed: what they hold
-  // afterwards is not specified, and who wants to write there asks for gradients() anew.
+  // afterwards is not specified, and whoever wants to write there before the next backward asks for
+  // gradients() anew.
   //
   // The step counts for `share`: a rule that is linear in the gradients takes so many times those,
   // and one that is blind to their scale so many times the rate.

@@ -5,6 +5,7 @@
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
 #include "replica/flat_model.h"
+#include "strategies/mean.h"
 #include "transport/channels.h"
 
 namespace lockstep {
@@ -53,10 +54,16 @@ class Averager::Parts {
  public:
   Parts(Rank& rank, const std::vector<NamedTensor>& parameters, const AllReduceRow& collective)
       : peers_(rank.peers),
-        collective_(collective),
-        weights_(peers_.open_window(parameter_count(parameters) * sizeof(float))),
-        gradients_(peers_.open_window(parameter_count(parameters) * sizeof(float))),
-        model_(parameters, weights_->mine(), gradients_->mine()) {}
+        weights_(peers_.open_window(parameter_count(parameters) * size_of(Type::fp32))),
+        gradients_(peers_.open_window(parameter_count(parameters) * size_of(Type::fp32))),
+        model_(parameters, weights_->mine(), gradients_->mine()),
+        each_once_(rank.size(), 1) {
+    const Crew crew{.rank = rank, .workers = rank.size(), .collective = collective};
+    mean_of_weights_ = make_mean(crew, Purpose::weights);
+    mean_of_weights_->begin(all(model_.weights()), model_.parameters());
+    mean_of_gradients_ = make_mean(crew, Purpose::gradients);
+    mean_of_gradients_->begin(all(model_.gradients()), model_.parameters());
+  }
 
   ~Parts() {
     const torch::NoGradGuard no_grad;
@@ -76,7 +83,7 @@ class Averager::Parts {
             fmt::format("the gradient of parameter {} was dropped or replaced, so it would not be "
                         "averaged: zero it in place, as zero_grad(false) does",
                         model_.parameters()[i].name));
-    average(Purpose::gradients, model_.gradients());
+    average(*mean_of_gradients_);
   }
 
   void average_weights() {
@@ -86,7 +93,7 @@ class Averager::Parts {
             fmt::format("parameter {} was given other memory, so it would not be averaged: load or "
                         "convert the network before making its Averager",
                         model_.parameters()[i].name));
-    average(Purpose::weights, model_.weights());
+    average(*mean_of_weights_);
   }
 
  private:
@@ -96,18 +103,16 @@ class Averager::Parts {
   float* gradient(std::size_t i) const {
     return model_.gradients() + model_.parameters()[i].slice.begin;
   }
-  Values all(float* numbers) const { return {numbers, model_.count(), Type::fp32, Op::mean}; }
+  Values all(float* numbers) const { return {numbers, model_.count(), Type::fp32}; }
 
-  void average(Purpose purpose, float* numbers) {
-    // Two tags in turn: a rank that is one call ahead is not mistaken.
-    collective_.run(peers_, {purpose, calls_++ % 2}, all(numbers));
-  }
+  void average(Mean& mean) { mean.run({.number = calls_++}, each_once_); }
 
   Transport& peers_;
-  const AllReduceRow& collective_;
   std::unique_ptr<Window> weights_, gradients_;
   FlatModel model_;
-  std::uint32_t calls_ = 0;
+  const std::vector<std::size_t> each_once_;
+  std::unique_ptr<Mean> mean_of_weights_, mean_of_gradients_;
+  std::uint64_t calls_ = 0;
 };
 
 Averager::Averager(Rank& rank, const std::vector<torch::Tensor>& parameters,

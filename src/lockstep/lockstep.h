@@ -16,6 +16,7 @@
 //                 StrategyRow       strategies/registry.h    what is known before one is made
 //                 Statement         strategies/statement.h   what the audit holds it to: in step
 //                 ExchangeProofs    strategies/mix_audit.h   the same of workers that go apart
+//                 Mean              strategies/mean.h        an average, as the run takes it
 //                 average()         strategies/average.h     the mean in which each sample counts
 //
 // Errors are core/error.h's: catch lockstep::Error to print what() (run_ranks() does). No header
@@ -28,6 +29,7 @@
 #include "lockstep/averager.h"
 #include "lockstep/ranks.h"
 #include "strategies/average.h"
+#include "strategies/mean.h"
 #include "strategies/mix_audit.h"
 #include "strategies/registry.h"
 #include "strategies/statement.h"

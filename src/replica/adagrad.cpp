@@ -39,7 +39,7 @@ class Adagrad final : public Optimiser {
   }
 
   std::span<float> sum() {
-    if (!sum_) sum_.emplace(model_.count() * sizeof(float));
+    if (!sum_) sum_.emplace(model_.count() * size_of(Type::fp32));
     return sum_->floats();
   }
 

@@ -58,8 +58,8 @@ class Adam final : public Optimiser {
 
   void allocate() {
     if (mean_) return;
-    mean_.emplace(model_.count() * sizeof(float));
-    square_.emplace(model_.count() * sizeof(float));
+    mean_.emplace(model_.count() * size_of(Type::fp32));
+    square_.emplace(model_.count() * size_of(Type::fp32));
   }
 
   const FlatModel& model_;

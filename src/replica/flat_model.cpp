@@ -11,14 +11,35 @@ namespace {
 
 float* checked(Bytes memory, std::size_t count) {
   constexpr std::uintptr_t kAlignment = 64;
-  if (memory.data == nullptr || memory.size != count * sizeof(float) ||
+  if (memory.data == nullptr || memory.size != count * size_of(Type::fp32) ||
       reinterpret_cast<std::uintptr_t>(memory.data) % kAlignment != 0)
     throw InternalError(
         fmt::format("{} parameters in {} bytes at {}", count, memory.size, fmt::ptr(memory.data)));
   return reinterpret_cast<float*>(memory.data);
 }
 
+// "fc" of "fc.weight"; nothing of a name without dots.
+std::string_view layer_in(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view{} : name.substr(0, dot);
+}
+
 }  // namespace
+
+std::vector<Parameter> laid_out(std::span<const NamedTensor> tensors) {
+  std::vector<Parameter> all;
+  for (const auto& [name, tensor] : tensors) {
+    Parameter next{name, {0, static_cast<std::size_t>(tensor.numel())}, tensor.sizes().vec()};
+    if (!all.empty()) {
+      const Parameter& last = all.back();
+      const bool same = !layer_in(name).empty() && layer_in(name) == layer_in(last.name);
+      next.slice.begin = last.slice.end();
+      next.layer = last.layer + (same ? 0 : 1);
+    }
+    all.push_back(std::move(next));
+  }
+  return all;
+}
 
 FlatModel::FlatModel(Network& network, Bytes weights, Bytes gradients)
     : FlatModel(network.parameters(), weights, gradients) {
@@ -26,23 +47,23 @@ FlatModel::FlatModel(Network& network, Bytes weights, Bytes gradients)
 }
 
 FlatModel::FlatModel(std::span<const NamedTensor> parameters, Bytes weights, Bytes gradients)
-    : weights_(checked(weights, parameter_count(parameters))),
-      gradients_(checked(gradients, parameter_count(parameters))) {
+    : count_(parameter_count(parameters)),
+      weights_(checked(weights, count_)),
+      gradients_(checked(gradients, count_)),
+      parameters_(laid_out(parameters)) {
   check_trainable(parameters);
   const torch::NoGradGuard no_grad;
   std::memset(gradients.data, 0, gradients.size);
-  for (const auto& [name, tensor] : parameters) {
-    const auto shape = tensor.sizes().vec();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& tensor = parameters[i].tensor;
+    const auto& [name, slice, shape, layer] = parameters_[i];
     // A tensor with a storage of its own each: as slices of one tensor they would all be saved as
     // the whole of it, and copied as its first.
-    const torch::Tensor view = torch::from_blob(weights_ + count_, shape, torch::kFloat);
+    const torch::Tensor view = torch::from_blob(weights_ + slice.begin, shape, torch::kFloat);
     view.copy_(tensor);
     tensor.set_data(view);
-    tensor.mutable_grad() = torch::from_blob(gradients_ + count_, shape, torch::kFloat);
-    const auto size = static_cast<std::size_t>(tensor.numel());
-    parameters_.push_back({name, {count_, size}, static_cast<int>(shape.size())});
+    tensor.mutable_grad() = torch::from_blob(gradients_ + slice.begin, shape, torch::kFloat);
     tensors_.push_back(tensor);
-    count_ += size;
   }
 }
 

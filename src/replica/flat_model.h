@@ -5,16 +5,14 @@
 
 #include <span>
 
-#include "core/values.h"
+#include "core/replica.h"
 #include "replica/network.h"
 
 namespace lockstep {
 
-struct Parameter {
-  std::string name;
-  Slice slice;
-  int dimensions = 0;  // 1: a bias, or a scale or shift of a normalisation
-};
+// As they lie in a flat model, side by side without padding. Neighbours whose names differ after
+// the last dot alone, as fc.weight and fc.bias do, are of one layer.
+std::vector<Parameter> laid_out(std::span<const NamedTensor>);
 
 class FlatModel {
  public:

@@ -54,7 +54,7 @@ class Lars final : public Optimiser {
     const torch::Tensor weights = view(model_.weights()), gradients = view(model_.gradients());
     const torch::Tensor velocity = view(velocity_->floats().data());
 
-    const bool adapts = layer.dimensions > 1;
+    const bool adapts = layer.shape.size() > 1;
     const double decay = adapts ? weight_decay_ : 0;
     double lambda = 1;
     if (adapts) {
@@ -70,7 +70,7 @@ class Lars final : public Optimiser {
   }
 
   void allocate() {
-    if (!velocity_) velocity_.emplace(model_.count() * sizeof(float));
+    if (!velocity_) velocity_.emplace(model_.count() * size_of(Type::fp32));
   }
 
   const FlatModel& model_;

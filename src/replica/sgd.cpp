@@ -47,7 +47,7 @@ class Sgd final : public Optimiser {
 
  private:
   float* velocity() {
-    if (!velocity_) velocity_.emplace(model_.count() * sizeof(float));
+    if (!velocity_) velocity_.emplace(model_.count() * size_of(Type::fp32));
     return velocity_->floats().data();
   }
 

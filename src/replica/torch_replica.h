@@ -88,6 +88,7 @@ class TorchReplica final : public Replica {
 
   Values weights() override { return {model_.weights(), model_.count(), Type::fp32}; }
   Values gradients() override;
+  std::span<const Parameter> parameters() const override { return model_.parameters(); }
   using Replica::apply_gradients;
   void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
                        double share) override;

@@ -39,10 +39,12 @@ struct Answer {
   Pending said, sent;
 };
 
-// False: the peer is gone. It may have a checkpoint to write before it gets to these.
+// False: the peer is gone. It may have a checkpoint to write before it gets to those of these that
+// have not ended.
 bool arrive(Transport& lane, std::initializer_list<Pending*> all) {
-  return std::ranges::none_of(
-      all, [&](Pending* pending) { return ending_while_it_lives(lane, *pending).gone(); });
+  return std::ranges::none_of(all, [&](Pending* pending) {
+    return *pending && ending_while_it_lives(lane, *pending).gone();
+  });
 }
 
 }  // namespace
@@ -135,8 +137,8 @@ void AdPsgdExchange::answer_all(Transport& lane, const std::vector<int>& actives
   for (const int active : actives) ears.emplace_back(lane, active);
   std::optional<Answer> answer;  // on its way
   double since = 0;              // not counted yet, while anything is exchanged
-  const auto finish = [&] {
-    if (!arrive(lane, {&answer->said, &answer->sent})) lose(answer->active);
+  const auto finish = [&](bool gone) {
+    if (gone || !arrive(lane, {&answer->said, &answer->sent})) lose(answer->active);
     answer.reset();
   };
   while (!ears.empty() || answer) {
@@ -147,8 +149,7 @@ void AdPsgdExchange::answer_all(Transport& lane, const std::vector<int>& actives
     if (abandoned_) return;
     if (ending.index == ears.size()) {
       answer->sent.ended();
-      if (ending.gone() || !arrive(lane, {&answer->said})) lose(answer->active);
-      answer.reset();
+      finish(ending.gone());
       exchanged_since(since);
       continue;
     }
@@ -164,7 +165,7 @@ void AdPsgdExchange::answer_all(Transport& lane, const std::vector<int>& actives
       lose(active);
       continue;
     }
-    if (answer) finish();  // b goes with it
+    if (answer) finish(false);  // b goes with it
     answer.emplace(active, Note{1, mix(active, note.proof)});
     answer->said = lane.send(active, kNote, bytes_of(answer->note));
     answer->sent = lane.send(active, kPassive.with_format(b.format()), b.bytes());

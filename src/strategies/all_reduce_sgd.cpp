@@ -6,22 +6,29 @@
 // The same for plain SGD; a momentum, which stays each worker's own, makes it another algorithm
 // (Zinkevich et al.: Parallelized stochastic gradient descent, 2010, at every step).
 #include "strategies/average.h"
+#include "strategies/mean.h"
 #include "strategies/registry.h"
 
 namespace lockstep {
 namespace {
 
-class AllReduceSgd final : public Strategy, public Statement {
+class AllReduceSgd final : public Strategy, public Statement, public Fed {
  public:
   AllReduceSgd(const Crew& crew, bool of_weights)
-      : Strategy(crew, {.statement = this}), of_weights_(of_weights) {}
+      : Strategy(crew, {.statement = this, .fed = of_weights ? nullptr : this}),
+        of_weights_(of_weights),
+        mean_(make_mean(crew, averaged())) {}
+
+  void begin(Replica& replica) override {
+    mean_->begin(of_weights_ ? replica.weights() : replica.gradients(), replica.parameters());
+  }
+  void expect(Replica&, const Step& step) override { mean_->open(step, step.samples); }
+  void ready(Slice part) override { mean_->ready(part); }
 
   void update(Replica& replica, const Step& step) override {
-    if (!of_weights_)
-      average(crew_, tag_of(Purpose::gradients, step), replica.gradients(), step.samples);
+    if (!of_weights_) mean_->run(step, step.samples);
     replica.apply_gradients(step.number);
-    if (of_weights_)
-      average(crew_, tag_of(Purpose::weights, step), replica.weights(), step.samples);
+    if (of_weights_) mean_->run(step, step.samples);
   }
 
   // All workers have the same weights.
@@ -30,16 +37,32 @@ class AllReduceSgd final : public Strategy, public Statement {
   }
 
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
-    const auto mean = mean_factors(step.samples, crew_.workers), own = only(rank, crew_.workers);
-    return {{{0, count}, of_weights_ ? own : mean, of_weights_ ? mean : own}};
+    const auto own = only(rank, crew_.workers);
+    Flow flow{{0, count}, own, own};
+    const Mean::Sum mean = mean_->stated(step.samples);
+    of_weights_ ? state_weights(flow, mean, crew_.workers) : state_gradients(flow, mean);
+    return {flow};
+  }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    return {flow_of_memory(mean_->stated_of_memory(which, rank, step.samples), averaged(), count,
+                           crew_.workers)};
   }
   bool averages_by_samples() const override { return of_weights_; }
+
+  std::vector<Kept> memories() override { return mean_->memories(); }
+  std::string state() const override { return mean_->state(); }
+  void restore(const std::string& state) override { mean_->restore(state); }
+
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
-    return average_bytes(crew_, rank, count);
+    return mean_->bytes_sent(rank, count);
   }
 
  private:
+  Purpose averaged() const { return of_weights_ ? Purpose::weights : Purpose::gradients; }
+
   const bool of_weights_;
+  const std::unique_ptr<Mean> mean_;
 };
 
 }  // namespace

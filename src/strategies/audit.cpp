@@ -1,9 +1,11 @@
 #include "strategies/audit.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "strategies/audit_books.h"
 #include "strategies/average.h"
@@ -12,11 +14,6 @@
 
 namespace lockstep {
 namespace {
-
-Slice common(Slice a, Slice b) {
-  const std::size_t begin = std::max(a.begin, b.begin), end = std::min(a.end(), b.end());
-  return {begin, end > begin ? end - begin : 0};
-}
 
 // Hands on what every strategy has, and has the parts of what it wraps until a constructor says
 // otherwise.
@@ -37,17 +34,28 @@ class Wrapped : public Strategy {
 };
 
 // Of workers that go together.
-class Audited final : public Wrapped, public Serving, public Audit {
+class Audited final : public Wrapped, public Fed, public Serving, public Audit {
  public:
   Audited(std::unique_ptr<Strategy> inner, const Crew& crew)
       : Wrapped(std::move(inner), crew),
         statement_(*parts_.statement),
+        fed_(parts_.fed),
         serving_(parts_.serving),
         seed_(mixed(crew.rank.seed ^ purpose_of("audit"))) {
+    if (fed_) parts_.fed = this;
     if (serving_) parts_.serving = this;
     parts_.audit = this;
   }
 
+  // What was computed is noted before the strategy may change it.
+  void expect(Replica& replica, const Step& step) override {
+    open(replica, step);
+    fed_->expect(replica, step);
+  }
+  void ready(Slice part) override {
+    watch_->note_gradient(part, crew_.rank.rank(), seed_);
+    fed_->ready(part);
+  }
   void update(Replica& replica, const Step& step) override {
     watch(
         replica, [&] { return step; }, [&](Replica& watched) { inner_->update(watched, step); });
@@ -77,31 +85,65 @@ class Audited final : public Wrapped, public Serving, public Audit {
   }
 
  private:
-  // `step` is asked for again after `act`, which may ask for steps itself.
-  template <class StepNow, class Act>
-  void watch(Replica& replica, StepNow&& step, Act&& act) {
+  // A step that is being taken.
+  struct Watch {
+    Books books;
+    Values gradients;
+    bool trains;
+    std::vector<Slice> noted = {};  // gradients that were told ready
+
+    void note_gradient(Slice part, int rank, std::uint64_t seed) {
+      const std::span<Account> mine = books.accounts_of(rank);
+      for (std::size_t p = 0; p < mine.size(); ++p)
+        mine[p].gradient += project(gradients, common(books.parts[p], part), seed);
+      noted.push_back(part);
+    }
+    void note_other_gradients(int rank, std::uint64_t seed) {
+      std::vector<Slice> told = std::exchange(noted, {});
+      std::ranges::sort(told, {}, &Slice::begin);
+      told.push_back({gradients.count(), 0});
+      for (std::size_t at = 0; const Slice next : told) {
+        if (next.begin > at) note_gradient({at, next.begin - at}, rank, seed);
+        at = next.end();
+      }
+    }
+  };
+
+  // Notes what there is before the step.
+  void open(Replica& replica, const Step& step) {
     const Values weights = replica.weights();
     if (weights.is_hollow())
       throw UsageError(
           "the audit needs numbers, and this replica has only sizes: run it with "
           "numerics=on, or without the audit");
     // What was before the first step of a run that is resumed is not known.
-    if (step().number == 0) {
+    if (step.number == 0) {
       had_.emplace(crew_.workers);
       samples_ = 0;
     }
     std::vector<Slice> parts;
-    for (const Flow& flow : statement_.flows(step(), crew_.rank.rank(), weights.count()))
+    for (const Flow& flow : statement_.flows(step, crew_.rank.rank(), weights.count()))
       parts.push_back(flow.part);
-
     Books now{parts, inner_->memories().size(), crew_.ranks()};
     const std::span<Account> mine = now.accounts_of(crew_.rank.rank());
-    const bool trains = crew_.works() && lockstep::trains(*inner_, step());
-    for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (std::size_t p = 0; p < parts.size(); ++p)
       mine[p].before = project(weights, parts[p], seed_);
-      if (trains) mine[p].gradient = project(replica.gradients(), parts[p], seed_);
-    }
     now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::before, seed_);
+    const bool trains = crew_.works() && lockstep::trains(*inner_, step);
+    watch_.emplace(Watch{std::move(now), replica.gradients(), trains});
+  }
+
+  // `step` is asked for again after `act`, which may ask for steps itself.
+  template <class StepNow, class Act>
+  void watch(Replica& replica, StepNow&& step, Act&& act) {
+    if (!watch_) open(replica, step());
+    if (watch_->trains) watch_->note_other_gradients(crew_.rank.rank(), seed_);
+    const bool trains = watch_->trains;
+    Books now = std::move(watch_->books);
+    watch_.reset();
+    const Values weights = replica.weights();
+    const std::vector<Slice>& parts = now.parts;
+    const std::span<Account> mine = now.accounts_of(crew_.rank.rank());
     WatchedReplica watched(
         replica,
         [&](Slice part, double share) { note_gradient(replica, part, share, parts, mine); },
@@ -158,10 +200,12 @@ class Audited final : public Wrapped, public Serving, public Audit {
         const auto where = [&] { return place(step, now, r, p); };
         check_continuity(where, now, r, p);
         check_optimiser(where, now, flows[p], r, p);
-        check_result(where, now, "weights it ended with", flows[p], r, p, now.account(r, p).after);
+        check_result(where, now, "weights it ended with", flows[p], {}, r, p,
+                     now.account(r, p).after);
         for (std::size_t k = 0; k < now.memories; ++k)
           check_result(where, now, fmt::format("memory '{}' it ended with", memories[k].name),
-                       of_memories[k][p], r, p, now.change(r, p, k).after);
+                       of_memories[k][p], of_memories[k][p].gradients, r, p,
+                       now.change(r, p, k).after);
       }
     }
   }
@@ -256,35 +300,54 @@ class Audited final : public Wrapped, public Serving, public Audit {
     std::vector<Term> mix;
     for (std::size_t j = 0; j < flow.gradients.size(); ++j)
       mix.push_back({flow.gradients[j], now.account(static_cast<int>(j), p).gradient});
+    now.add_memories(flow.memories_in_gradients, p, mix);
     if (due > 0)
       compare(where, "gradient its optimiser stepped with", mix, account.stepped_with,
-              now.parts[p].count);
+              now.parts[p].count, flow.gradients_hold);
   }
 
   template <class Where>
-  void check_result(Where&& where, const Books& now, std::string_view what, const Flow& flow, int r,
-                    std::size_t p, const Projection& found) const {
+  void check_result(Where&& where, const Books& now, std::string_view what, const Flow& flow,
+                    std::span<const double> gradients, int r, std::size_t p,
+                    const Projection& found) const {
     std::vector<Term> mix;
+    for (std::size_t j = 0; j < gradients.size(); ++j)
+      mix.push_back({gradients[j], now.account(static_cast<int>(j), p).gradient});
     for (int j = 0; j < crew_.ranks(); ++j) {
       mix.push_back({flow.weights[j], now.account(j, p).stepped});
       if (!flow.before.empty()) mix.push_back({flow.before[j], now.account(j, p).before});
     }
     for (std::size_t k = 0; k < flow.memory.size(); ++k)
       mix.push_back({flow.memory[k], now.change(r, p, k).before});
-    compare(where, what, mix, found, now.parts[p].count);
+    now.add_memories(flow.memories_in_weights, p, mix);
+    compare(where, what, mix, found, now.parts[p].count, flow.weights_hold);
   }
 
   template <class Where>
   static void compare(Where&& where, std::string_view what, std::span<const Term> mix,
-                      const Projection& found, std::size_t count) {
-    if (const auto wrong = mismatch(found, mix, count))
+                      const Projection& found, std::size_t count, const Holds& holds = {}) {
+    if (holds.how == Holds::How::not_stated) return;
+    if (holds.how == Holds::How::shrunk) {
+      constexpr double kRounding = 1e-5;  // of norms
+      const double norm = std::sqrt(found.square);
+      const double most = holds.by * std::sqrt(sum_of(mix).square) * (1 + kRounding);
+      if (!(norm <= most + static_cast<double>(count) * FLT_MIN))
+        throw AuditError(where() + fmt::format("the norm of the {} is {:.9g} where the strategy "
+                                               "promises {:.9g} at most",
+                                               what, norm, most));
+      return;
+    }
+    const double loses = holds.how == Holds::How::within ? holds.by : 0;
+    if (const auto wrong = mismatch(found, mix, count, loses))
       throw AuditError(where() + fmt::format("the {} {}", what, *wrong));
   }
 
   const Statement& statement_;
+  Fed* const fed_;
   Serving* const serving_;
   const std::uint64_t seed_;
-  std::optional<Books> last_;  // of the last step
+  std::optional<Watch> watch_;  // from expect() to update(), where it is fed
+  std::optional<Books> last_;   // of the last step
   // Samples of each worker since the last average; none where that is not known.
   std::optional<std::vector<double>> had_;
   // And of this worker in all.

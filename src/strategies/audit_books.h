@@ -1,6 +1,7 @@
 // What the audit writes down in a step, of all ranks: see audit.h.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,11 @@ void gather_rows(Transport& peers, std::vector<T>& all) {
                {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
 }
 
+inline Slice common(Slice a, Slice b) {
+  const std::size_t begin = std::max(a.begin, b.begin), end = std::min(a.end(), b.end());
+  return {begin, end > begin ? end - begin : 0};
+}
+
 // The accounts of all ranks in one step: by rank, part and memory.
 struct Books {
   std::vector<Slice> parts;
@@ -62,12 +68,23 @@ struct Books {
     return changes[(rank * parts.size() + part) * memories + memory];
   }
 
+  // What a memory has no number for counts as zero.
   void note_memories(int rank, const std::vector<Kept>& kept, Projection Change::*when,
                      std::uint64_t seed) {
     for (std::size_t p = 0; p < parts.size(); ++p)
       for (std::size_t k = 0; k < memories; ++k)
         changes[(rank * parts.size() + p) * memories + k].*when =
-            project(kept[k].values, parts[p], seed);
+            project(kept[k].values, common(parts[p], {kept[k].first, kept[k].values.count()}), seed,
+                    kept[k].first);
+  }
+
+  // What these are of part p, as terms of a sum.
+  void add_memories(std::span<const OfMemory> memories_of, std::size_t p,
+                    std::vector<Term>& sum) const {
+    for (const OfMemory& of : memories_of) {
+      sum.push_back({of.before, change(of.rank, p, of.which).before});
+      sum.push_back({of.after, change(of.rank, p, of.which).after});
+    }
   }
 
   // Collective: everybody's to everybody.

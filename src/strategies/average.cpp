@@ -28,14 +28,21 @@ std::vector<double> only(int who, int ranks) {
   return factors;
 }
 
+const AllReduceRow& collective_for(const Crew& crew, Values values) {
+  if (crew.collective.sent) return crew.collective;
+  Transport& peers = crew.rank.peers;
+  return choose(values.bytes().size, place_of(peers), window_of_all(peers, values) != nullptr);
+}
+
 void average(const Crew& crew, Tag tag, Values values, std::span<const std::size_t> samples) {
   const double share = shares_of(samples)[crew.rank.rank()];
   if (share != 1) scale(values, share);
   crew.collective.run(crew.rank.peers, tag, values.as(Op::mean));
 }
 
-std::uint64_t average_bytes(const Crew& crew, int rank, std::size_t count) {
-  return crew.collective.sent(count, place_of(crew.rank.peers), rank) * sizeof(float);
+std::uint64_t average_bytes(const Crew& crew, int rank, Values values) {
+  return collective_for(crew, values).sent(values.count(), place_of(crew.rank.peers), rank) *
+         size_of(values.type());
 }
 
 void read_mean(const Crew& crew, Values weights, Values model, std::span<const double> shares) {
@@ -46,8 +53,8 @@ void read_mean(const Crew& crew, Values weights, Values model, std::span<const d
   std::iota(workers.begin(), workers.end(), 0);
   Group group(crew.rank.peers, workers);
   // The copy need not lie where peers see it; round-robin gives the bits of `shared` anywhere.
-  const AllReduceRow& collective =
-      crew.collective.name == "shared" ? all_reduce_named("round-robin") : crew.collective;
+  const AllReduceRow& own = collective_for(crew, weights);
+  const AllReduceRow& collective = own.name == "shared" ? all_reduce_named("round-robin") : own;
   collective.run(group, {Purpose::evaluation}, model.as(Op::mean));
 }
 

@@ -15,8 +15,12 @@ Values nothing_like(Values values) { return values.part({0, 0}); }
 
 }  // namespace
 
+void Central::begin(Replica& replica) {
+  if (crew_.works()) code_->begin(replica.weights(), replica.parameters());
+}
+
 void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::uint64_t) {
-  if (!server_) server_.emplace(crew_, proof_, static_cast<CentralRule&>(*this), counts_);
+  if (!server_) server_.emplace(crew_, proof_, *code_, static_cast<CentralRule&>(*this), counts_);
   if (talks_ == Talks::here) return server_->serve(crew_.rank.peers, replica, first);
   Background& background = crew_.rank.background;
   background.wait(background.post(
@@ -30,12 +34,12 @@ const Figures& Central::figures() {
 }
 
 std::string Central::state() const {
-  if (crew_.works()) return "";
+  if (crew_.works()) return code_->state();
   return fmt::format("{}", fmt::join(server_ ? server_->counts() : counts_, " "));
 }
 
 void Central::restore(const std::string& state) {
-  if (crew_.works()) return;
+  if (crew_.works()) return code_->restore(state);
   std::istringstream text(state);
   for (std::uint64_t& count : counts_)
     if (!(text >> count)) throw UsageError("the saved state of a server is damaged");
@@ -64,6 +68,7 @@ bool Central::fetch_model(Values model) {
 Central::Talk Central::start(const CentralRequest& request, Values pushed, Values into,
                              std::shared_ptr<const void> memory) {
   if (!talk_) talk_ = std::make_shared<Shared>(crew_, proof_);
+  const auto messages = request.brings ? encode(pushed, true) : std::make_shared<const Pushed>();
   // By server, of the numbers as they are now: what has changed when they are sent shows there.
   std::vector<Projection> proofs;
   for (int k = 0; proof_.on() && request.brings && k < crew_.servers; ++k) {
@@ -73,17 +78,37 @@ Central::Talk Central::start(const CentralRequest& request, Values pushed, Value
   }
   Talk talk{0, request.wants, std::make_shared<CentralAnswer>()};
   if (talks_ == Talks::here) {
-    *talk.answer = talk_->client.ask(crew_.rank.peers, request, pushed, into, proofs);
+    *talk.answer = talk_->client.ask(crew_.rank.peers, request, *messages, into, proofs);
     return talk;
   }
-  talk.job = crew_.rank.background.post([shared = talk_, answer = talk.answer, request, pushed,
+  talk.job = crew_.rank.background.post([shared = talk_, answer = talk.answer, request, messages,
                                          into, proofs = std::move(proofs),
                                          memory = std::move(memory)](Transport& lane) {
     const double since = shared->clock.now();
-    *answer = shared->client.ask(lane, request, pushed, into, proofs);
+    *answer = shared->client.ask(lane, request, *messages, into, proofs);
     shared->talked_s += shared->clock.now() - since;
   });
   return talk;
+}
+
+std::shared_ptr<const Pushed> Central::encode(Values numbers, bool in_turn) {
+  auto pushed = std::make_shared<Pushed>(crew_.servers);
+  // What the code adds of its memories and keeps in them is part of what is pushed.
+  const auto note_memories = [&](double OfMemory::*factor) {
+    const std::vector<Kept> memories = code_->memories();
+    for (const OfMemory& of : code_->stated())
+      book_.owes({{of.*factor, proof_.of(memories[of.which].values, memories[of.which].first)}});
+  };
+  note_memories(&OfMemory::before);
+  for (int k = 0; k < crew_.servers; ++k) {
+    const Slice shard = server_shard(crew_, k, numbers.count());
+    const Values here = numbers.part(shard);
+    for (const Slice part : parts_of_push(shard.count, in_turn && takes_turns(*code_, here)))
+      (*pushed)[k].push_back(encoded(*code_, here.part(part), shard.begin + part.begin));
+  }
+  note_memories(&OfMemory::after);
+  book_.may_lose(code_->holds());
+  return pushed;
 }
 
 Central::Talk Central::start(const Step& step, Wants wants, Values pushed, Values into,

@@ -29,8 +29,10 @@ class Central : public Strategy,
   Central(const Crew& crew, Talks talks)
       : Strategy(crew, {.serving = this, .apart = this, .measured = this, .proofs = this}),
         talks_(talks),
+        code_(make_push_code(crew)),
         counts_(1 + crew.workers) {}
 
+  void begin(Replica&) override;
   void serve(Replica&, const StepAt&, std::uint64_t first, std::uint64_t end) override;
   // Leaves the replica as it is: what it then goes on with is the strategy's affair.
   void rest(Replica&) override;
@@ -39,7 +41,8 @@ class Central : public Strategy,
   // Waited: while the servers' rule held this worker back, or nobody needed this server.
   const Figures& figures() override;
 
-  // A server's counts.
+  // Of a worker: its code's. Of a server: its counts.
+  std::vector<Kept> memories() override { return code_->memories(); }
   std::string state() const override;
   void restore(const std::string&) override;
 
@@ -66,6 +69,10 @@ class Central : public Strategy,
   std::uint64_t finish(Talk&);
   // What the servers said of the numbers that the last pull brought, and of at_rest().
   const Projection& pulled() const { return pulled_; }
+
+  // What goes to each server: then the numbers are what the servers make of it. In turn: see
+  // central_messages.h.
+  std::shared_ptr<const Pushed> encode(Values numbers, bool in_turn);
 
   // On servers: steps the shard with what a worker brought, by that worker's learning rate.
   void step_with(Replica&, const Push&);
@@ -95,6 +102,7 @@ class Central : public Strategy,
              std::shared_ptr<const void> memory = nullptr);
 
   const Talks talks_;
+  const std::unique_ptr<PushCode> code_;
   std::optional<Scratch> model_;
   std::shared_ptr<Shared> talk_;  // from the first word on
   std::optional<CentralServer> server_;

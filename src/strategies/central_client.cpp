@@ -9,19 +9,19 @@ namespace lockstep {
 
 using Wants = CentralRequest::Wants;
 
-CentralAnswer CentralClient::ask(Transport& lane, const CentralRequest& request, Values pushed,
-                                 Values into, std::span<const Projection> proofs) {
-  Talk talk{lane, {}, std::max(pushed.count(), into.count()), {}, {}, {}};
+CentralAnswer CentralClient::ask(Transport& lane, const CentralRequest& request,
+                                 const Pushed& pushed, Values into,
+                                 std::span<const Projection> proofs) {
+  Talk talk{lane, pushed, {}, {}, {}, {}};
   talk.requests.assign(crew_.servers, request);
   for (std::size_t k = 0; k < proofs.size(); ++k) talk.requests[k].proof = proofs[k];
-  post(talk, request, pushed, into);
+  post(talk, request, into);
   send_in_turn(talk);
   for (Pending& sent : talk.sent) lane.wait(sent);
   return answer(talk);
 }
 
-void CentralClient::post(Talk& talk, const CentralRequest& request, Values pushed,
-                         Values into) const {
+void CentralClient::post(Talk& talk, const CentralRequest& request, Values into) const {
   Transport& lane = talk.lane;
   const bool goes_on = request.wants == Wants::weights;
   const Purpose purpose = goes_on ? Purpose::weights : Purpose::evaluation;
@@ -29,21 +29,20 @@ void CentralClient::post(Talk& talk, const CentralRequest& request, Values pushe
   // Each worker begins with another server, so that not all push to the same one first.
   for (int i = 1; i <= crew_.servers; ++i) {
     const int k = (lane.rank() + i) % crew_.servers, server = crew_.rank_of_server(k);
-    const Slice shard = server_shard(crew_, k, talk.count);
     if (request.wants != Wants::nothing) {
+      const Slice shard = server_shard(crew_, k, into.count());
       const Values part = into.part(shard);
       Open& open = talk.open.emplace_back(Open{{}, part, shard.begin, {}, {}});
       open.word =
           lane.recv(server, goes_on ? kCentralAnswer : kCentralModel, bytes_of(open.answer));
       open.numbers = lane.recv(server, central_numbers(purpose, part), part.bytes());
     }
-    const Values part = pushed.part(request.brings ? shard : Slice{});
     talk.sent.push_back(lane.send(server, kCentralRequest, bytes_of(talk.requests[k])));
     if (!request.brings) continue;
-    if (takes_turns(shard))
-      talk.pushes.push_back({k, part, lane.recv(server, kCentralTurn, {})});
+    if (talk.pushed[k].size() > 1)
+      talk.pushes.push_back({k, lane.recv(server, kCentralTurn, {})});
     else
-      send(talk, k, part);
+      send(talk, k);
   }
 }
 
@@ -55,18 +54,14 @@ void CentralClient::send_in_turn(Talk& talk) const {
     ending.or_throw();
     const auto whose = talk.pushes.begin() + static_cast<std::ptrdiff_t>(ending.index);
     const int server = whose->server;
-    const Values part = whose->part;
     talk.pushes.erase(whose);
-    const Slice shard = server_shard(crew_, server, talk.count);
-    send(talk, server, part.part(first_of_push(shard)));
-    send(talk, server, part.part(rest_of_push(shard)));
+    send(talk, server);
   }
 }
 
-void CentralClient::send(Talk& talk, int k, Values part) const {
-  const int server = crew_.rank_of_server(k);
-  talk.sent.push_back(
-      talk.lane.send(server, central_numbers(Purpose::gradients, part), part.bytes()));
+void CentralClient::send(Talk& talk, int k) const {
+  for (const PushMessage& part : talk.pushed[k])
+    talk.sent.push_back(talk.lane.send(crew_.rank_of_server(k), part.tag, part.bytes));
 }
 
 CentralAnswer CentralClient::answer(Talk& talk) const {

@@ -13,12 +13,12 @@ class CentralClient {
   CentralClient(const Crew& crew, const MixAudit& proof) : crew_(crew), proof_(proof) {}
   CentralClient(const CentralClient&) = delete;
 
-  // Says `request` to every server, with `pushed` cut into their shards if it brings numbers, and
-  // with `proofs` of these by server (none without the audit). Returns when all is sent and what it
+  // Says `request` to every server, with what is `pushed` there if it brings numbers, and with
+  // `proofs` of these by server (none without the audit). Returns when all is sent and what it
   // wants is in `into`: the oldest clock of all shards, the longest wait, and the proof of all
   // numbers. Nothing is open any more when it returns or throws.
-  CentralAnswer ask(Transport& lane, const CentralRequest& request, Values pushed, Values into,
-                    std::span<const Projection> proofs = {});
+  CentralAnswer ask(Transport& lane, const CentralRequest& request, const Pushed& pushed,
+                    Values into, std::span<const Projection> proofs = {});
 
  private:
   // What one server was asked for.
@@ -29,26 +29,25 @@ class CentralClient {
     Pending word, numbers;
   };
 
-  // Numbers on their way to a server, when it is their turn.
+  // Numbers that wait for their turn at a server.
   struct Push {
     int server;
-    Values part;
     Pending turn;
   };
 
   // One round of questions. Whatever ends it, no message uses its memory afterwards.
   struct Talk {
     Transport& lane;
+    const Pushed& pushed;                  // by server
     std::vector<CentralRequest> requests;  // by server
-    std::size_t count;                     // parameters
     std::vector<Open> open;
     std::vector<Push> pushes;
     std::vector<Pending> sent;
   };
 
-  void post(Talk&, const CentralRequest&, Values pushed, Values into) const;
+  void post(Talk&, const CentralRequest&, Values into) const;
   void send_in_turn(Talk&) const;
-  void send(Talk&, int server, Values part) const;
+  void send(Talk&, int server) const;
   CentralAnswer answer(Talk&) const;
 
   const Crew crew_;  // without its rank, which a job may outlive

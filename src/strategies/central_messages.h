@@ -8,6 +8,7 @@
 
 #include "core/values.h"
 #include "strategies/mix_audit.h"
+#include "strategies/push_code.h"
 #include "strategies/server_shards.h"
 #include "transport/channels.h"
 
@@ -47,12 +48,17 @@ using channels::kCentralAnswer, channels::kCentralModel, channels::kCentralReque
 // Such a push goes in two messages, and the server tells the next worker when the first is there:
 // what is left fills the line until the next push comes. Not where workers push while answers are
 // on their way (see CentralStream).
-inline bool takes_turns(Slice shard) { return shard.count * sizeof(float) >= 256 * 1024; }
-inline Slice first_of_push(Slice shard) { return {0, shard.count - shard.count / 8}; }
-inline Slice rest_of_push(Slice shard) {
-  const Slice first = first_of_push(shard);
-  return {first.count, shard.count - first.count};
+inline bool takes_turns(const PushCode& code, Values shard) {
+  return code.most_bytes(shard) >= 256 * 1024;
 }
+// The parts of a shard that are one message each.
+inline std::vector<Slice> parts_of_push(std::size_t count, bool in_turn) {
+  if (!in_turn) return {{0, count}};
+  const std::size_t first = count - count / 8;
+  return {{0, first}, {first, count - first}};
+}
+// A push as it goes to each server, in parts. Made on the rank's thread, sent on any.
+using Pushed = std::vector<std::vector<PushMessage>>;
 
 inline Tag central_numbers(Purpose purpose, Values values) {
   return Tag{purpose}.with_format(values.format());

@@ -10,9 +10,14 @@ namespace lockstep {
 
 using Wants = CentralRequest::Wants;
 
-CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, CentralRule& rule,
-                             const Counts& counts)
-    : crew_(crew), proof_(proof), rule_(rule), clients_(crew.workers), updates_(counts.at(0)) {
+CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, const PushCode& code,
+                             CentralRule& rule, const Counts& counts)
+    : crew_(crew),
+      proof_(proof),
+      code_(code),
+      rule_(rule),
+      clients_(crew.workers),
+      updates_(counts.at(0)) {
   for (int w = 0; w < crew_.workers; ++w) clients_[w].seen = counts.at(1 + w);
 }
 
@@ -108,38 +113,46 @@ void CentralServer::give_turns() {
 
 void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival) {
   Client& client = clients_[worker];
-  const std::size_t expected =
-      client.brings ? client.coming.count * sizeof(float) : sizeof(CentralRequest);
-  if (arrival.bytes != expected)
-    throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
-                         fmt::format("worker {} sent {} bytes to a server that expects {}: all "
-                                     "ranks must train the same network with the same strategy",
-                                     worker, arrival.bytes, expected));
+  const auto require = [&](bool as_expected, std::size_t expected) {
+    if (!as_expected)
+      throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
+                           fmt::format("worker {} sent {} bytes to a server that expects {}: all "
+                                       "ranks must train the same network with the same strategy",
+                                       worker, arrival.bytes, expected));
+  };
   if (client.brings) {
+    const Slice part = client.coming.front();
+    const Values into = client.pushed->values().part(part);
+    const Bytes landed = code_.landing(into, client.memory).part(0, arrival.bytes);
+    require(code_.decode(landed, shard_.begin + part.begin, into), code_.most_bytes(into));
+    client.coming.erase(client.coming.begin());
     client.has_turn = false;
     if (client.told) {
       const Ending told = lane_->ending(client.told, lane_->patience());
       if (told.gone()) return lose(replica, worker, *told.failure);
       told.or_throw();
     }
-    if (client.coming.begin + client.coming.count < shard_.count)
-      return await_numbers(worker, rest_of_push(shard_));
+    if (!client.coming.empty()) return await_numbers(worker);
     apply(replica, worker);
-  } else if (client.request.brings) {
-    if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
-    client.brings = true;
-    const bool in_turn = rule_.gives_turns() && takes_turns(shard_);
-    if (in_turn) queue_.push_back(worker);
-    return await_numbers(worker, in_turn ? first_of_push(shard_) : Slice{0, shard_.count});
+  } else {
+    require(arrival.bytes == sizeof(CentralRequest), sizeof(CentralRequest));
+    if (client.request.brings) {
+      if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
+      client.brings = true;
+      const bool in_turn = rule_.gives_turns() && takes_turns(code_, client.pushed->values());
+      if (in_turn) queue_.push_back(worker);
+      client.coming = parts_of_push(shard_.count, in_turn);
+      return await_numbers(worker);
+    }
   }
   act(replica, worker);
 }
 
-void CentralServer::await_numbers(int worker, Slice part) {
+void CentralServer::await_numbers(int worker) {
   Client& client = clients_[worker];
-  const Values into = client.pushed->values().part(part);
-  client.coming = part;
-  client.receive = lane_->recv(worker, central_numbers(Purpose::gradients, into), into.bytes());
+  const Values into = client.pushed->values().part(client.coming.front());
+  const Tag tag = Tag{Purpose::gradients}.with_format(code_.format(into));
+  client.receive = lane_->recv(worker, tag, code_.landing(into, client.memory));
 }
 
 void CentralServer::apply(Replica& replica, int worker) {

@@ -58,7 +58,7 @@ class CentralServer {
   using Counts = std::vector<std::uint64_t>;
 
   // All outlive it. Goes on from these counts.
-  CentralServer(const Crew&, const MixAudit&, CentralRule&, const Counts&);
+  CentralServer(const Crew&, const MixAudit&, const PushCode&, CentralRule&, const Counts&);
   Counts counts() const;
   // Seconds in which no worker wanted or brought anything.
   double waited_s() const { return waited_s_; }
@@ -84,8 +84,9 @@ class CentralServer {
   struct Client {
     bool gone = false, rests = false;
     CentralRequest request;
-    bool brings = false;  // the open receive is of the numbers, else of a request
-    Slice coming;         // those that the open receive takes
+    bool brings = false;            // the open receive is of the numbers, else of a request
+    std::vector<Slice> coming;      // parts of them that have not come; the first is being received
+    std::vector<std::byte> memory;  // where that may land
     bool has_turn = false;
     std::deque<Question> questions;
     std::uint64_t seen = 0;    // updates when it read last
@@ -103,8 +104,8 @@ class CentralServer {
 
   bool anyone_active() const;
   void await_request(int worker);
-  // The open receive is of that part of its numbers from now on.
-  void await_numbers(int worker, Slice part);
+  // The open receive is of the next part of its numbers from now on.
+  void await_numbers(int worker);
   // Waits for any worker, and does what it asks for.
   void turn(Replica&);
   void arrived(Replica&, int worker, const Arrival&);
@@ -126,6 +127,7 @@ class CentralServer {
 
   const Crew& crew_;
   const MixAudit& proof_;
+  const PushCode& code_;
   CentralRule& rule_;
   Transport* lane_ = nullptr;  // while it serves
   Slice shard_;

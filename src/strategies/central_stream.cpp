@@ -63,9 +63,8 @@ class CentralStream::Job {
   // Without waiting for a turn: the word that it is this worker's turn would come behind the answer
   // that the server is sending it, and the line into the server would stand still for as long.
   void send_numbers(const std::shared_ptr<Change>& change, int k) {
-    const Values part = change->values.values(s_.shard(k));
-    open(lane_.send(rank_of(k), central_numbers(Purpose::gradients, part), part.bytes()),
-         [change] { --change->unsent; });
+    const PushMessage& numbers = (*change->messages)[k].at(0);
+    open(lane_.send(rank_of(k), numbers.tag, numbers.bytes), [change] { --change->unsent; });
   }
 
   // One answer of a server at a time, so memory for one.
@@ -182,7 +181,9 @@ Values CentralStream::change() {
   return next_->values.values();
 }
 
-void CentralStream::send(std::uint32_t number, std::uint64_t step, std::uint64_t oldest) {
+void CentralStream::send(std::shared_ptr<const Pushed> messages, std::uint32_t number,
+                         std::uint64_t step, std::uint64_t oldest) {
+  next_->messages = std::move(messages);
   next_->number = number;
   next_->words.clear();
   for (int k = 0; k < crew_.servers; ++k) {

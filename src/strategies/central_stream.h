@@ -34,8 +34,10 @@ class CentralStream : public std::enable_shared_from_this<CentralStream> {
   void meet(std::uint64_t clock);
   // Where the next change is to be written.
   Values change();
-  // Pushes it, this worker's `number`th, and asks for weights with at least the clock `oldest`.
-  void send(std::uint32_t number, std::uint64_t step, std::uint64_t oldest);
+  // Pushes it, this worker's `number`th, by these messages, and asks for weights with at least the
+  // clock `oldest`.
+  void send(std::shared_ptr<const Pushed> messages, std::uint32_t number, std::uint64_t step,
+            std::uint64_t oldest);
   // Until no more than so many questions are without an answer. Returns for how many seconds of
   // that the servers' rule held this worker back.
   double await(std::uint64_t unanswered);
@@ -57,6 +59,7 @@ class CentralStream : public std::enable_shared_from_this<CentralStream> {
   struct Change {
     explicit Change(Values like) : values(like, like.count()) {}
     Scratch values;
+    std::shared_ptr<const Pushed> messages;
     std::uint64_t number = 0;
     std::vector<CentralRequest> words;  // by server
     std::atomic<int> unsent = 0;        // messages that the transport still needs

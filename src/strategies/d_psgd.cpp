@@ -60,7 +60,7 @@ class DPsgd final : public Strategy, public Statement {
   double mass() const override { return 1; }
 
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
-    return neighbours_of(rank).size() * count * sizeof(float);
+    return neighbours_of(rank).size() * count * size_of(Type::fp32);
   }
 
  private:

@@ -28,6 +28,7 @@ class Downpour final : public Central {
       : Central(crew, Talks::beside), push_(push), fetch_(fetch) {}
 
   void begin(Replica& replica) override {
+    Central::begin(replica);
     if (!crew_.works()) return;
     const Values weights = replica.weights();
     const Bytes sum = sum_.emplace(weights, weights.count()).values().bytes();
@@ -58,17 +59,20 @@ class Downpour final : public Central {
   }
 
   std::vector<Kept> memories() override {
-    if (!sum_) return {};
-    return {{"accumulated", sum_->values()}};
+    std::vector<Kept> all = Central::memories();
+    if (sum_) all.push_back({"accumulated", sum_->values()});
+    return all;
   }
   std::string state() const override {
-    return crew_.works() ? fmt::format("{:d} {:d}", has_sum_, has_news_) : Central::state();
+    if (!crew_.works()) return Central::state();
+    return with_state(fmt::format("{:d} {:d}", has_sum_, has_news_), Central::state());
   }
   void restore(const std::string& state) override {
     if (!crew_.works()) return Central::restore(state);
     std::istringstream text(state);
     if (!(text >> has_sum_ >> has_news_))
       throw UsageError("the saved state of downpour is damaged");
+    Central::restore(state_behind(text));
     if (has_sum_) book_.owes({{1, proof_.of(sum_->values())}});
   }
 

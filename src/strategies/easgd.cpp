@@ -16,6 +16,7 @@
 // had no samples since it last met the centre does not step and does not pull: it stays away, or,
 // with `mode=sync`, where all are waited for, brings zeros.
 #include <cstring>
+#include <sstream>
 
 #include "strategies/add_scaled.h"
 #include "strategies/central.h"
@@ -40,6 +41,7 @@ class Easgd final : public Central {
         round_(crew.workers) {}
 
   void begin(Replica& replica) override {
+    Central::begin(replica);
     if (p_.momentum == 0 || !crew_.works()) return;
     const Values weights = replica.weights();
     x_.emplace(weights, weights.count());
@@ -72,17 +74,19 @@ class Easgd final : public Central {
   bool steps_own_weights() const override { return p_.momentum == 0; }
 
   std::vector<Kept> memories() override {
-    if (!x_) return {};
-    return {{"x", x_->values(), true}, {"v", v_->values()}};
+    std::vector<Kept> all = Central::memories();
+    if (x_) all.insert(all.end(), {{"x", x_->values(), true}, {"v", v_->values()}});
+    return all;
   }
   std::string state() const override {
-    return crew_.works() ? std::to_string(int{has_news_}) : Central::state();
+    if (!crew_.works()) return Central::state();
+    return with_state(std::to_string(int{has_news_}), Central::state());
   }
   void restore(const std::string& state) override {
-    if (crew_.works())
-      has_news_ = state == "1";
-    else
-      Central::restore(state);
+    if (!crew_.works()) return Central::restore(state);
+    std::istringstream text(state);
+    if (!(text >> has_news_)) throw UsageError("the saved state of easgd is damaged");
+    Central::restore(state_behind(text));
   }
 
  private:

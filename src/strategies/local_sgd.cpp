@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "strategies/average.h"
+#include "strategies/mean.h"
 #include "strategies/parameters.h"
 #include "strategies/registry.h"
 
@@ -19,14 +20,16 @@ class LocalSgd final : public Strategy, public Statement {
       : Strategy(crew, {.statement = this}),
         period_(period),
         from_epoch_(from_epoch),
+        mean_(make_mean(crew, Purpose::weights)),
         since_(crew.workers) {}
 
+  void begin(Replica& replica) override { mean_->begin(replica.weights(), replica.parameters()); }
   void update(Replica& replica, const Step& step) override {
     since_ = since_average(step);
     next_ = step.number + 1;
     replica.apply_gradients(step.number);
     averaged_ = averages(step);
-    if (averaged_) average(crew_, tag_of(Purpose::weights, step), replica.weights(), since_);
+    if (averaged_) mean_->run(step, since_);
   }
 
   void read_model(Replica& replica, Values model) override {
@@ -39,21 +42,32 @@ class LocalSgd final : public Strategy, public Statement {
   std::vector<Flow> flows(const Step& step, int rank, std::size_t count) const override {
     const auto own = only(rank, crew_.workers);
     if (!averages(step)) return {{{0, count}, own, own}};
-    return {{{0, count}, own, mean_factors(since_average(step), crew_.workers)}};
+    Flow flow{{0, count}, own, {}};
+    state_weights(flow, mean_->stated(since_average(step)), crew_.workers);
+    return {flow};
+  }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    if (!averages(step)) return {flow_of_kept_memory(which, count, crew_.workers)};
+    return {flow_of_memory(mean_->stated_of_memory(which, rank, since_average(step)),
+                           Purpose::weights, count, crew_.workers)};
   }
   bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
-    return averages(step) ? average_bytes(crew_, rank, count) : 0;
+    return averages(step) ? mean_->bytes_sent(rank, count) : 0;
   }
 
+  std::vector<Kept> memories() override { return mean_->memories(); }
   std::string state() const override {
-    return fmt::format("{} {} {}", next_, averaged_ ? 1 : 0, fmt::join(since_, " "));
+    return with_state(fmt::format("{} {} {}", next_, averaged_ ? 1 : 0, fmt::join(since_, " ")),
+                      mean_->state());
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
     in >> next_ >> averaged_;
     for (std::size_t& samples : since_) in >> samples;
     if (!in) throw UsageError("the saved state of local-sgd is damaged or of other workers");
+    mean_->restore(state_behind(in));
   }
 
  private:
@@ -77,6 +91,7 @@ class LocalSgd final : public Strategy, public Statement {
 
   const std::uint64_t period_;
   const int from_epoch_;
+  const std::unique_ptr<Mean> mean_;
   // As the last step left them: kept until the next, for flows() of the step just taken.
   std::uint64_t next_ = 0;
   bool averaged_ = true;

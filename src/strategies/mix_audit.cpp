@@ -1,6 +1,8 @@
 #include "strategies/mix_audit.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "strategies/audit_books.h"
 #include "strategies/watched_replica.h"
@@ -31,9 +33,10 @@ void MixAudit::expect(std::string_view what, Values found, std::span<const Term>
 }
 
 void MixAudit::expect(std::string_view what, const Projection& found, std::span<const Term> mix,
-                      std::size_t count) const {
+                      std::size_t count, double loses) const {
   if (!on_) return;
-  if (const auto wrong = mismatch(found, mix, count)) fail(fmt::format("the {} {}", what, *wrong));
+  if (const auto wrong = mismatch(found, mix, count, loses))
+    fail(fmt::format("the {} {}", what, *wrong));
 }
 
 void MixAudit::fail(std::string_view what) const {
@@ -77,6 +80,10 @@ void WeightBook::owes(std::initializer_list<Term> sum) {
 
 void WeightBook::owes_change() {
   if (proof_.on()) owed_.insert(owed_.end(), change_.begin(), change_.end());
+}
+
+void WeightBook::may_lose(const Holds& holds) {
+  if (holds.how == Holds::How::within) loses_ = std::max(loses_, holds.by);
 }
 
 void WeightBook::pushed(const Projection& numbers) {
@@ -147,7 +154,7 @@ void WeightBook::check(std::string_view what, const Projection& weights) const {
 void WeightBook::check_pushed() {
   pushed_ += held_;
   proof_.expect("numbers that it pushed and those that it still has to push", pushed_, owed_,
-                count_);
+                count_, std::exchange(loses_, 0));
   owed_.assign({{1, held_}});
   pushed_ = held_ = {};
 }

@@ -24,6 +24,7 @@
 #include "core/error.h"
 #include "core/replica.h"
 #include "strategies/projection.h"
+#include "strategies/statement.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -49,9 +50,9 @@ class MixAudit {
   void expect(std::string_view what, Values found, std::initializer_list<Term> mix) const {
     expect(what, found, std::span(mix.begin(), mix.size()));
   }
-  // The same of a projection that was taken of `count` numbers.
+  // The same of a projection that was taken of `count` numbers; `loses`: see mismatch().
   void expect(std::string_view what, const Projection& found, std::span<const Term>,
-              std::size_t count) const;
+              std::size_t count, double loses = 0) const;
   // AuditError, in which `what` says what is wrong.
   [[noreturn]] void fail(std::string_view what) const;
 
@@ -92,6 +93,8 @@ class WeightBook {
   void owes(std::initializer_list<Term>);
   // here: all that the optimiser has changed in this update;
   void owes_change();
+  // within that distance (see Holds), since an encoding may lose so much,
+  void may_lose(const Holds&);
   // and what of it waits for a later update.
   void still_owes(const Projection& held) { held_ = held; }
 
@@ -147,6 +150,7 @@ class WeightBook {
   int arrived_ = 0;                     // and not taken yet
   std::vector<Term> owed_;
   Projection pushed_, held_;
+  double loses_ = 0;
 };
 
 // The part of a strategy whose exchanges can be proved, one by one: it uses proof_ and book_ as the

@@ -12,11 +12,13 @@ OuterLoop::OuterLoop(const Crew& crew, std::uint64_t period, Names names)
     : Strategy(crew, {.statement = this}),
       period_(period),
       names_(std::move(names)),
+      mean_(make_mean(crew, Purpose::weights)),
       since_(crew.workers) {}
 
 void OuterLoop::begin(Replica& replica) {
   const Values weights = replica.weights();
   replica_ = &replica;
+  mean_->begin(weights, replica.parameters());
   for (auto* memory : {&start_, &momentum_})
     copy(memory->emplace(weights, weights.count()).values().bytes(), weights.bytes());
   add_scaled(momentum_->values(), -1, weights);  // zero
@@ -29,7 +31,7 @@ void OuterLoop::update(Replica& replica, const Step& step) {
   replica.apply_gradients(step.number);
   if (!ended_) return;
   const Values weights = replica.weights();
-  average(crew_, tag_of(Purpose::weights, step), weights, since_);
+  mean_->run(step, since_);
   outer_step(weights, start_->values(), momentum_->values(), replica.learning_rate(step.number));
   copy(weights.bytes(), start_->values().bytes());
 }
@@ -45,8 +47,14 @@ std::vector<std::size_t> OuterLoop::since_start(const Step& step) const {
 
 // At the end of a round.
 Flow OuterLoop::flow_of(const Factors& factors, const Step& step, std::size_t count) const {
-  Flow flow{{0, count}, {}, mean_factors(since_start(step), crew_.workers)};
-  for (double& weight : flow.weights) weight *= factors.mean;
+  Mean::Sum mean = mean_->stated(since_start(step));
+  for (double& weight : mean.numbers) weight *= factors.mean;
+  for (OfMemory& memory : mean.memories) {
+    memory.before *= factors.mean;
+    memory.after *= factors.mean;
+  }
+  Flow flow{{0, count}, {}, {}};
+  state_weights(flow, mean, crew_.workers, kOwnMemories);
   flow.memory = {factors.start, factors.momentum};
   return flow;
 }
@@ -59,16 +67,18 @@ std::vector<Flow> OuterLoop::flows(const Step& step, int rank, std::size_t count
   return {flow};
 }
 
-std::vector<Flow> OuterLoop::flows_of_memory(std::size_t which, const Step& step, int,
+std::vector<Flow> OuterLoop::flows_of_memory(std::size_t which, const Step& step, int rank,
                                              std::size_t count) const {
-  const auto none = std::vector<double>(crew_.workers);
-  if (!ends_round(step)) return {{{0, count}, {}, none, {}, only(static_cast<int>(which), 2)}};
+  if (!ends_round(step)) return {flow_of_kept_memory(which, count, crew_.workers)};
+  if (which >= kOwnMemories)
+    return {flow_of_memory(mean_->stated_of_memory(which - kOwnMemories, rank, since_start(step)),
+                           Purpose::weights, count, crew_.workers, kOwnMemories)};
   const double gamma = replica_->learning_rate(step.number);
   return {flow_of(which == 0 ? of_start(gamma) : of_momentum(gamma), step, count)};
 }
 
 std::uint64_t OuterLoop::bytes_sent(const Step& step, int rank, std::size_t count) const {
-  return ends_round(step) ? average_bytes(crew_, rank, count) : 0;
+  return ends_round(step) ? mean_->bytes_sent(rank, count) : 0;
 }
 
 void OuterLoop::read_model(Replica& replica, Values model) {
@@ -86,11 +96,15 @@ std::vector<double> OuterLoop::shares_in_model() const {
 
 std::vector<Kept> OuterLoop::memories() {
   if (!start_) return {};
-  return {{names_.start, start_->values(), true}, {names_.momentum, momentum_->values(), false}};
+  std::vector<Kept> all{{names_.start, start_->values(), true},
+                        {names_.momentum, momentum_->values(), false}};
+  for (Kept& kept : mean_->memories()) all.push_back(std::move(kept));
+  return all;
 }
 
 std::string OuterLoop::state() const {
-  return fmt::format("{} {} {}", next_, ended_ ? 1 : 0, fmt::join(since_, " "));
+  return with_state(fmt::format("{} {} {}", next_, ended_ ? 1 : 0, fmt::join(since_, " ")),
+                    mean_->state());
 }
 
 void OuterLoop::restore(const std::string& state) {
@@ -100,6 +114,7 @@ void OuterLoop::restore(const std::string& state) {
   if (!in)
     throw UsageError(
         fmt::format("the saved state of {} is damaged or of other workers", names_.strategy));
+  mean_->restore(state_behind(in));
 }
 
 }  // namespace lockstep

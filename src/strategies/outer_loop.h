@@ -9,7 +9,7 @@
 #include <string>
 
 #include "collectives/scratch.h"
-#include "strategies/statement.h"
+#include "strategies/mean.h"
 
 namespace lockstep {
 
@@ -46,6 +46,8 @@ class OuterLoop : public Strategy, public Statement {
   virtual Factors of_momentum(double gamma) const = 0;
 
  private:
+  static constexpr std::size_t kOwnMemories = 2;  // start and momentum; then those of the mean
+
   std::vector<double> shares_in_model() const;
   bool ends_round(const Step& step) const { return (step.number + 1) % period_ == 0; }
   std::vector<std::size_t> since_start(const Step&) const;
@@ -53,6 +55,7 @@ class OuterLoop : public Strategy, public Statement {
 
   const std::uint64_t period_;
   const Names names_;
+  const std::unique_ptr<Mean> mean_;
   const Replica* replica_ = nullptr;  // for the learning rate
   std::optional<Scratch> start_, momentum_;
   // As the last step left them: kept until the next, for flows() of the step just taken.

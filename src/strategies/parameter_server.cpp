@@ -7,11 +7,16 @@
 // Dedicated servers sum as `master-worker` does (0, 1, …), co-located ones as `round-robin` (own,
 // then r-1, r-2, …), and give the same bits. A worker sends N elements, server k sends m|s_k|;
 // co-located, worker k sends N - |s_k| + (m-1)|s_k|: with a shard each, round-robin's 2N(m-1)/m.
+//
+// Where the run has a code for pushes (see push_code.h) a shard is one message, and a co-located
+// server sums what its own message would bring too: all workers count by what they sent.
 #include <algorithm>
 #include <limits>
 
 #include "collectives/messages.h"
+#include "collectives/scratch.h"
 #include "strategies/average.h"
+#include "strategies/push_code.h"
 #include "strategies/registry.h"
 #include "strategies/server_shards.h"
 
@@ -28,16 +33,19 @@ constexpr std::size_t kLeastPieceBytes = 256 * 1024;  // else messages cost more
 class ParameterServer final : public Strategy, public Statement, public Serving {
  public:
   explicit ParameterServer(const Crew& crew)
-      : Strategy(crew, {.statement = this, .serving = this}) {}
+      : Strategy(crew, {.statement = this, .serving = this}), code_(make_push_code(crew)) {}
 
+  void begin(Replica& replica) override {
+    if (crew_.works()) code_->begin(replica.gradients(), replica.parameters());
+  }
   void update(Replica& replica, const Step& step) override {
     const double share = shares_of(step.samples)[crew_.rank.rank()];
     if (share != 1) scale(replica.gradients(), share);
-    exchange(replica, step);
+    act(replica, step);
   }
   void serve(Replica& replica, const StepAt& step_at, std::uint64_t first,
              std::uint64_t end) override {
-    for (std::uint64_t t = first; t < end; ++t) exchange(replica, step_at(t));
+    for (std::uint64_t t = first; t < end; ++t) act(replica, step_at(t));
   }
 
   // All workers have the same weights.
@@ -51,17 +59,46 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
       const int server = crew_.rank_of_server(k);
       const bool has_it = rank < crew_.workers || rank == server;
       flows.push_back({shard(k, count), {}, only(has_it ? server : rank, crew_.ranks())});
-      if (rank == server) flows.back().gradients = mean_factors(step.samples, crew_.workers);
+      if (rank != server) continue;
+      Flow& flow = flows.back();
+      flow.gradients = mean_factors(step.samples, crew_.workers);
+      flow.gradients_hold = code_->holds();
+      for (int w = 0; w < crew_.workers; ++w)
+        for (const OfMemory& of : code_->stated())
+          flow.memories_in_gradients.push_back(
+              {w, of.which, of.before / crew_.workers, of.after / crew_.workers});
+    }
+    return flows;
+  }
+  std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int rank,
+                                    std::size_t count) const override {
+    std::vector<Flow> flows;
+    for (int k = 0; k < crew_.servers; ++k) {
+      Flow& flow =
+          flows.emplace_back(Flow{shard(k, count), {}, std::vector<double>(crew_.ranks())});
+      if (rank >= crew_.workers) continue;
+      flow.gradients.resize(crew_.workers);
+      flow.gradients[rank] = shares_of(step.samples)[rank];
+      for (const OfMemory& of : code_->stated())
+        flow.memories_in_weights.push_back({rank, of.which, of.before});
+      flow.weights_hold = code_->holds_of_memory(which);
     }
     return flows;
   }
 
+  // With a code whose messages are as long as the numbers make them: of this rank alone, in the
+  // last step.
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
     const std::size_t own = shard_at(rank, count).count;
-    const std::size_t pushed = rank < crew_.workers ? count - own : 0;
+    const std::size_t numbers = rank < crew_.workers ? count - own : 0;
     const std::size_t pulled = own * (crew_.workers - (crew_.colocated ? 1 : 0));
-    return (pushed + pulled) * sizeof(float);
+    const std::size_t pushed = crew_.push_codes ? pushed_bytes_ : numbers * size_of(Type::fp32);
+    return pushed + pulled * size_of(Type::fp32);
   }
+
+  std::vector<Kept> memories() override { return code_->memories(); }
+  std::string state() const override { return code_->state(); }
+  void restore(const std::string& state) override { code_->restore(state); }
 
  private:
   Slice shard(int k, std::size_t count) const { return server_shard(crew_, k, count); }
@@ -80,6 +117,10 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     const std::size_t bytes =
         std::max(kLeastPieceBytes, (shard.bytes().size + pieces - 1) / pieces);
     return shard.is_hollow() ? bytes : std::min(bytes, kSegmentBytes);
+  }
+
+  void act(Replica& replica, const Step& step) {
+    crew_.push_codes ? exchange_encoded(replica, step) : exchange(replica, step);
   }
 
   // Push, sum, step and pull of one step, piece by piece: a piece of a shard is on its way back
@@ -114,6 +155,66 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     messages.run();
   }
 
+  // The same by messages of a length that only their sender knows.
+  void exchange_encoded(Replica& replica, const Step& step) {
+    const Values gradients = replica.gradients(), weights = replica.weights();
+    const Slice own = shard_at(crew_.rank.rank(), weights.count());
+    const Values sum = gradients.part(own);
+    const Tag push = tag_of(Purpose::gradients, step), pull = tag_of(Purpose::weights, step);
+    Transport& peers = crew_.rank.peers;
+    const std::vector<int> workers = served_workers();
+
+    std::vector<std::vector<std::byte>> memory(workers.size());
+    std::vector<Scratch> landed;
+    std::vector<Pending> coming, pulling, sent;
+    for (std::size_t i = 0; own.count > 0 && i < workers.size(); ++i) {
+      landed.emplace_back(sum, own.count);
+      coming.push_back(peers.recv(workers[i], push.with_format(code_->format(sum)),
+                                  code_->landing(landed[i].values(), memory[i])));
+    }
+    for_each_server(
+        [&](int server, Slice part) {
+          const Values into = weights.part(part);
+          pulling.push_back(peers.recv(server, pull.with_format(into.format()), into.bytes()));
+        },
+        weights.count());
+
+    std::vector<PushMessage> messages;
+    messages.reserve(crew_.servers);
+    pushed_bytes_ = 0;
+    if (crew_.works() && own.count > 0) messages.push_back(encoded(*code_, sum, own.begin));
+    for_each_server(
+        [&](int server, Slice part) {
+          const PushMessage& message =
+              messages.emplace_back(encoded(*code_, gradients.part(part), part.begin));
+          pushed_bytes_ += message.bytes.size;
+          sent.push_back(peers.send(server, push.with_format(message.tag.format), message.bytes));
+        },
+        weights.count());
+
+    for (std::size_t i = 0; i < coming.size(); ++i) {
+      const std::size_t bytes = peers.wait(coming[i]).bytes;
+      const Values values = landed[i].values();
+      if (!code_->decode(code_->landing(values, memory[i]).part(0, bytes), own.begin, values))
+        throw TransportError(TransportError::Kind::mismatch, peers.job_rank(workers[i]),
+                             fmt::format("worker {} sent {} bytes that are no push of {} numbers",
+                                         workers[i], bytes, own.count));
+      if (i == 0 && !crew_.works())
+        copy(sum.bytes(), values.bytes());
+      else
+        combine(sum, values.bytes());
+    }
+    if (own.count > 0) {
+      scale(sum, 1.0 / crew_.workers);
+      replica.apply_gradients(step.number, own);
+      const Values mine = weights.part(own);
+      for (const int worker : workers)
+        sent.push_back(peers.send(worker, pull.with_format(mine.format()), mine.bytes()));
+    }
+    for (Pending& pulled : pulling) peers.wait(pulled);
+    for (Pending& done : sent) peers.wait(done);
+  }
+
   // Whom this rank serves, in the order of summation.
   std::vector<int> served_workers() const {
     const int m = crew_.workers, me = crew_.rank.rank();
@@ -135,6 +236,9 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
       if (server != me) f(server, shard(k, count));
     }
   }
+
+  const std::unique_ptr<PushCode> code_;
+  std::size_t pushed_bytes_ = 0;  // by the code, in the last step
 };
 
 }  // namespace

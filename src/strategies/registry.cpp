@@ -128,11 +128,6 @@ std::unique_ptr<Strategy> make_strategy(std::string_view spec, const Crew& crew,
     throw UsageError(fmt::format("a job of {} ranks for {} workers and {} {} servers",
                                  crew.rank.size(), crew.workers, crew.servers,
                                  crew.colocated ? "co-located" : "dedicated"));
-  if (!crew.collective.sent)
-    throw InternalError(
-        fmt::format("a crew with collective `{}`: ask choose() which one it stands "
-                    "for",
-                    crew.collective.name));
   auto strategy = maker_of(spec, own).make(crew);
   if (strategy->pace() != row.pace)
     throw InternalError(

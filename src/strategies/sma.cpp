@@ -54,13 +54,13 @@ class SmaSum {
   // On return all ranks hold the sum over the first `learners` ranks of each device, the same bits.
   // Collective over all ranks.
   void run(Tag, Values, int learners);
-  // Bytes that `rank` sends in that.
-  std::uint64_t bytes(int rank, std::size_t count, int learners) const;
+  // Bytes that `rank` sends in that, of values that lie like these.
+  std::uint64_t bytes(int rank, Values, int learners) const;
 
  private:
   // By what the first learners exchange. Their values are in no window of theirs alone;
   // round-robin gives the bits of `shared` anywhere.
-  const AllReduceRow& between_devices() const;
+  const AllReduceRow& between_devices(Values) const;
 
   const Crew crew_;
   const int most_;
@@ -86,8 +86,9 @@ SmaSum::SmaSum(const Crew& crew, int most) : crew_(crew), most_(most) {
   }
 }
 
-const AllReduceRow& SmaSum::between_devices() const {
-  return crew_.collective.name == "shared" ? all_reduce_named("round-robin") : crew_.collective;
+const AllReduceRow& SmaSum::between_devices(Values values) const {
+  const AllReduceRow& own = collective_for(crew_, values);
+  return own.name == "shared" ? all_reduce_named("round-robin") : own;
 }
 
 int SmaSum::learners_beside(int rank, int learners) const {
@@ -101,19 +102,20 @@ void SmaSum::run(Tag tag, Values values, int learners) {
     Group adding(*device_, ranks_in_a_row(0, learners_beside(crew_.rank.rank(), learners)));
     reduce(adding, tag, values.as(Op::sum));
   }
-  if (firsts_) between_devices().run(*firsts_, tag, values.as(Op::sum));
+  if (firsts_) between_devices(values).run(*firsts_, tag, values.as(Op::sum));
   broadcast(*device_, tag, values.as(Op::sum));
 }
 
-std::uint64_t SmaSum::bytes(int rank, std::size_t count, int learners) const {
-  if (most_ == 1)
-    return crew_.collective.sent(count, place_of(crew_.rank.peers), rank) * sizeof(float);
+std::uint64_t SmaSum::bytes(int rank, Values values, int learners) const {
+  if (most_ == 1) return average_bytes(crew_, rank, values);
+  const std::size_t count = values.count();
   const int place = rank % most_;
-  const std::size_t up = place == 0 ? between_devices().sent(count, place_of_firsts_, rank / most_)
-                                    : (place < learners ? count : 0);
+  const std::size_t up = place == 0
+                             ? between_devices(values).sent(count, place_of_firsts_, rank / most_)
+                             : (place < learners ? count : 0);
   const std::size_t down =
       count * binomial_tree(place, learners_beside(rank, most_)).children.size();
-  return (up + down) * sizeof(float);
+  return (up + down) * size_of(values.type());
 }
 
 constexpr Tag kDecision = channels::kSmaDecision;
@@ -230,6 +232,7 @@ class Sma final : public Strategy, public Statement, public Pooling {
   void begin(Replica& replica) override {
     const Values weights = replica.weights();
     replica_ = &replica;
+    summed_ = replica.gradients();
     for (auto* memory : {&z_, &z_prev_, &c_})
       copy(memory->emplace(weights, weights.count()).values().bytes(), weights.bytes());
   }
@@ -291,7 +294,9 @@ class Sma final : public Strategy, public Statement, public Pooling {
   }
 
   std::uint64_t bytes_sent(const Step& step, int rank, std::size_t count) const override {
-    return sum_.bytes(rank, count, tuner_.learners(step));
+    const bool known = summed_ && summed_->count() == count;
+    return sum_.bytes(rank, known ? *summed_ : Values::hollow(count, Type::fp32),
+                      tuner_.learners(step));
   }
 
   std::vector<Kept> memories() override {
@@ -352,6 +357,7 @@ class Sma final : public Strategy, public Statement, public Pooling {
   const double alpha_, mu_;
   const Replica* replica_ = nullptr;  // for the learning rate
   std::optional<Scratch> z_, z_prev_, c_;
+  std::optional<Values> summed_;  // where sums are made
   SmaSum sum_;
   SmaTuner tuner_;
 };

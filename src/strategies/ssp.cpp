@@ -53,10 +53,11 @@ class Ssp final : public Central {
     if (has_samples(step)) replica.apply_gradients(step.number, own_share(step));
     subtract_from(weights, change);
     book_.owes_change();
+    auto pushed = encode(change, false);
     book_.pushed(proof_.of(change));
 
     const std::uint64_t needed = step.number + 1 + lead_;
-    stream_->send(count_push(), step.number, needed - std::min(needed, s_));
+    stream_->send(std::move(pushed), count_push(), step.number, needed - std::min(needed, s_));
     was_held_back(stream_->await(lead_));
     take_news(weights);
   }

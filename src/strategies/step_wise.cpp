@@ -77,7 +77,7 @@ class StepWise final : public Strategy, public Statement {
       if (!visit.last(crew_.workers)) sent += visit.part.count;
       if (is_full(step) && passes_total_on(visit)) sent += visit.part.count;
     }
-    return sent * sizeof(float);
+    return sent * size_of(Type::fp32);
   }
 
  private:

@@ -1,6 +1,8 @@
 #include "strategies/strategy.h"
 
 #include <algorithm>
+#include <istream>
+#include <iterator>
 
 #include "strategies/average.h"
 
@@ -16,6 +18,15 @@ double Strategy::mass() const {
 
 double Strategy::own_share(const Step& step) const {
   return crew_.one_batch ? shares_of(step.samples)[crew_.rank.rank()] : 1;
+}
+
+std::string with_state(std::string own, const std::string& behind) {
+  return behind.empty() ? own : own + "\n" + behind;
+}
+
+std::string state_behind(std::istream& in) {
+  if (in.peek() == '\n') in.get();
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 bool trains(const Strategy& strategy, const Step& step) {

@@ -7,6 +7,7 @@
 // implements those that it needs, and names them to Strategy's constructor.
 //
 //   Statement    statement.h        what a step does with the numbers   workers in step
+//   Fed          here               gradients beside backward           workers in step
 //   Pooling      here               workers that share their samples    workers in step
 //   Serving      here               what servers do                     where there are servers
 //   Apart        here               how workers set off and rest        workers that go apart
@@ -21,6 +22,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +35,15 @@
 
 namespace lockstep {
 
+class Mean;
+class PushCode;
+struct Crew;
+
+// Makes the averages of a run (see mean.h), one for each kind of numbers that a strategy averages.
+using MakeMean = std::function<std::unique_ptr<Mean>(const Crew&, Purpose of)>;
+// Makes what turns numbers that a worker pushes to servers into messages (see push_code.h).
+using MakePushCode = std::function<std::unique_ptr<PushCode>(const Crew&)>;
+
 // Who takes part. Ranks number workers first, then dedicated servers. `rank` outlives all that is
 // made for this crew.
 struct Crew {
@@ -40,13 +51,17 @@ struct Crew {
   int workers = 1;
   int servers = 0;         // of strategies that have servers; else 0
   bool colocated = false;  // server k is worker k, and there are no further ranks
-  // Not `auto`: whoever makes the crew asks choose(), and records the answer.
+  // By what averages are taken. `auto` is chosen for each exchange by its own size and place.
   const AllReduceRow& collective;
   // Workers that have no samples in any step of the run, in rising order.
   std::vector<int> idle = {};
   // For workers that go apart: their samples of one step are parts of one batch (--global-batch),
   // so that they need not be alike; else each has batches of its own, all of one size.
   bool one_batch = false;
+  // How this run averages; none: exactly, when all numbers are there. A strategy asks make_mean().
+  MakeMean means = {};
+  // How this run pushes; none: numbers as they are. A strategy asks make_push_code().
+  MakePushCode push_codes = {};
 
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }
@@ -69,14 +84,17 @@ struct Step {
 // The step of that number. What it returns stays valid until the next call.
 using StepAt = std::function<Step(std::uint64_t number)>;
 
-// Numbers that a strategy keeps beside the weights and the optimiser's state, one for each weight.
+// Numbers that a strategy keeps beside the weights and the optimiser's state, one for each weight
+// or for some of them in a row.
 struct Kept {
-  std::string name;      // in checkpoints
-  Values values;         // the strategy's, in place from begin() on; hollow where the weights are
-  bool a_model = false;  // a point where weights can be, else a difference of such points
+  std::string name;       // in checkpoints
+  Values values;          // the strategy's, in place from begin() on; hollow where the weights are
+  bool a_model = false;   // a point where weights can be, else a difference of such points
+  std::size_t first = 0;  // the weight that the first of them is for; for others it counts as zero
 };
 
 class Statement;
+class Fed;
 class Pooling;
 class Serving;
 class Apart;
@@ -89,6 +107,7 @@ class Audit;
 // the strategy.
 struct StrategyParts {
   Statement* statement = nullptr;
+  Fed* fed = nullptr;
   Pooling* pooling = nullptr;
   Serving* serving = nullptr;
   Apart* apart = nullptr;
@@ -143,6 +162,29 @@ class Strategy {
 
   const Crew crew_;
   StrategyParts parts_;  // changed by constructors alone
+};
+
+// A strategy's own state with that of its Mean or PushCode behind it, if that has one; and what is
+// behind it, once the strategy has read its own.
+std::string with_state(std::string own, const std::string& behind);
+std::string state_behind(std::istream&);
+
+// Of a strategy whose exchange of gradients can begin while backward still runs. The training loop
+// may leave it alone: then all gradients are ready when update() is called. On workers, on the
+// rank's thread.
+class Fed {
+ public:
+  // Before backward of that step, whose update() follows: what each worker's gradients count for is
+  // known before the first of them is sent.
+  virtual void expect(Replica&, const Step&) = 0;
+  // That part of the gradients is final, and the strategy's until update() returns. Called from
+  // inside backward, so it neither blocks nor computes for long; in simulation after backward has
+  // returned, since nothing inside backward may pass virtual time. Parts do not overlap; those that
+  // were not told are ready when update() is called.
+  virtual void ready(Slice part) = 0;
+
+ protected:
+  ~Fed() = default;
 };
 
 // Workers in a row that put their samples of a step together: the first `readers` of them read all,

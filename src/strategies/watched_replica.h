@@ -17,6 +17,7 @@ class WatchedReplica final : public Replica {
 
   Values weights() override { return inner_.weights(); }
   Values gradients() override { return inner_.gradients(); }
+  std::span<const Parameter> parameters() const override { return inner_.parameters(); }
   using Replica::apply_gradients;
   void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
                        double share) override {

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "measure/machine.h"
+#include "replica/flat_model.h"
 #include "train/content.h"
 #include "train/resume.h"
 #include "train/torch_learner.h"
@@ -137,7 +138,8 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   }
   if (!config.resume.empty()) check_goes_on(config.resume, {steps, data_sha256, model_sha256});
   if (hollow()) {
-    hollow_parameters = parameter_count(*network_for(*this));
+    parameters = laid_out(network_for(*this)->parameters());
+    hollow_parameters = parameters.back().slice.end();
   } else if (data.train->slow() || data.test->slow()) {
     readers = std::make_unique<ReaderPool>(std::max(1, cores / config.ranks()));
   }

@@ -40,7 +40,9 @@ struct Experiment {
 
   int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
-  std::size_t hollow_parameters = 0;    // where only sizes count
+  // Where only sizes count: the network's parameters, and how many numbers these are.
+  std::vector<Parameter> parameters;
+  std::size_t hollow_parameters = 0;
   // Of what a run that is resumed must find again; empty where nothing is resumed or kept, and of a
   // model that is no file.
   std::string data_sha256, model_sha256;

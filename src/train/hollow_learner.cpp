@@ -9,8 +9,7 @@ namespace {
 class HollowLearner final : public Learner {
  public:
   explicit HollowLearner(const Experiment& experiment)
-      : replica_(experiment.hollow_parameters,
-                 Options::name_in(experiment.config.optimizer) == "lars") {}
+      : replica_(experiment.parameters, Options::name_in(experiment.config.optimizer) == "lars") {}
 
   Replica& replica() override { return replica_; }
   double compute(std::uint64_t) override { return 0; }

@@ -6,6 +6,7 @@
 #include "collectives/barrier.h"
 #include "collectives/broadcast.h"
 #include "strategies/audit.h"
+#include "strategies/average.h"
 #include "strategies/registry.h"
 #include "train/gather.h"
 #include "train/living.h"
@@ -45,7 +46,7 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
             config_.workers,
             config_.servers,
             config_.servers_within_workers(),
-            chosen_collective(),
+            all_reduce_named(config_.collective),
             e.plan.idle(),
             e.plan.cut() == Cut::by_share},
       strategy_(make_strategy_of_run()),
@@ -61,6 +62,11 @@ Session::Session(Rank& world, const Experiment& e, const WorkerOptions& options)
   moved_.add(scoring_);
   if (crew_.works()) workers_.emplace(metered_, first(config_.workers));
   if (e.strategy.goes_in_rounds()) meeting_ = group_of(first(rank_.size()));
+  if (Fed* fed = strategy_->parts().fed)
+    learner_->on_slice_ready([this, fed](Slice part) {
+      // In simulation nothing inside backward may pass time: the parts are told after it.
+      experiment.simulation ? ready_.push_back(part) : fed->ready(part);
+    });
   used_ = usage_now();
   started_ = rank_.clock.now();
 }
@@ -75,12 +81,8 @@ std::unique_ptr<Learner> Session::open_learner() {
   return make_torch_learner(experiment, rank_.rank(), memory, options_.turns);
 }
 
-const AllReduceRow& Session::chosen_collective() {
-  const AllReduceRow& asked = all_reduce_named(config_.collective);
-  if (asked.sent) return asked;
-  const Values weights = learner_->replica().weights();
-  const bool in_window = window_of_all(rank_.peers, weights) != nullptr;
-  return choose(weights.bytes().size, place_of(rank_.peers), in_window);
+const AllReduceRow& Session::chosen_collective() const {
+  return collective_for(crew_, learner_->replica().weights());
 }
 
 std::unique_ptr<Strategy> Session::make_strategy_of_run() {
@@ -131,7 +133,9 @@ double Session::take(const Step& step, std::uint64_t taken,
                      const std::function<double()>& compute) {
   const bool trains = lockstep::trains(*strategy_, step);
   const std::size_t samples = trains ? step.samples[rank_.rank()] : 0;
+  Fed* const fed = trains ? strategy_->parts().fed : nullptr;
   clock_.start();
+  if (fed) fed->expect(replica_, step);
   const double loss = trains ? compute() : 0;
   log_.loss(loss, samples);
   if (trains && experiment.simulation) {
@@ -140,6 +144,7 @@ double Session::take(const Step& step, std::uint64_t taken,
     rank_.clock.charge(experiment.simulation->compute.of(
         rank_.rank(), static_cast<double>(samples) / full, luck_));
   }
+  for (const Slice part : std::exchange(ready_, {})) fed->ready(part);
   clock_.ready();
   const double waited_s = figures_of(*strategy_).waited_s;
   strategy_->update(replica_, step);

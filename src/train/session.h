@@ -123,7 +123,8 @@ class Session {
 
  private:
   std::unique_ptr<Learner> open_learner();
-  const AllReduceRow& chosen_collective();
+  // What the collective that was asked for stands for, for the records.
+  const AllReduceRow& chosen_collective() const;
   std::unique_ptr<Strategy> make_strategy_of_run();
   // With the samples that each worker reads in it, which may be those of its team. What it returns
   // stays valid until the next call.
@@ -174,6 +175,7 @@ class Session {
   Rng luck_;                          // of simulated compute times
   std::uint64_t of_tasks_ = 0;        // steps of this rank
   double own_step_s_ = 0;             // its last one with samples
+  std::vector<Slice> ready_;          // parts of the gradients, not told to the strategy yet
   double hidden_s_ = 0;               // the strategy's, when it was asked last
   ProgressLog log_;
   ProgressLog::Saved before_;  // of the run that is resumed

@@ -99,7 +99,7 @@ WorkerOutcome Session::finish() {
                     [](const auto& rank) { return rank["rank"].template get<int>(); });
   if (!experiment.strategy.goes_in_rounds()) result.count_samples();
   if (experiment.strategy.exchange == Exchange::collective)
-    result.collective = crew_.collective.name;
+    result.collective = chosen_collective().name;
   result.lost = lost_;
   result.steps = last_step_;
   if (!experiment.in_step() && experiment.has_open_end()) result.count_steps();

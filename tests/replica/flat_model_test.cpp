@@ -58,9 +58,18 @@ TEST(FlatModel, ParametersLieSideBySideInOrder) {
     at = parameter.slice.end();
   }
   EXPECT_EQ(at, flat.model.count());
+  const Parameter& out = flat.model.parameters()[4];
+  EXPECT_EQ(out.shape, flat.model.tensors()[4].sizes().vec());
   EXPECT_THAT(names, ::testing::ElementsAre("same", "in.weight", "in.bias", "twice.bias",
                                             "out.weight", "out.bias"))
       << "the tied one once, under its first name";
+}
+
+TEST(FlatModel, AWeightAndItsBiasAreOfOneLayer) {
+  Flat flat(network_of(std::make_shared<TiedNet>()));
+  std::vector<int> layers;
+  for (const Parameter& parameter : flat.model.parameters()) layers.push_back(parameter.layer);
+  EXPECT_THAT(layers, ::testing::ElementsAre(0, 1, 1, 2, 3, 3));
 }
 
 TEST(FlatModel, NamesWhatANumberBelongsTo) {

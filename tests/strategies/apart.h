@@ -25,6 +25,7 @@ struct ApartTraining {
   std::vector<std::size_t> samples;   // of each worker; empty: the same
   bool one_batch = false;             // those of a step are (see Crew)
   std::function<bool(int w, std::uint64_t t)> idle;  // has none in step t; empty: never
+  MakePushCode push_codes = {};                      // see Crew
   int leaves = -1;  // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
   std::function<void(int w, int t, std::span<const float> weights, std::span<float> out)> gradient;
@@ -100,7 +101,9 @@ inline Crew crew_of(const ApartTraining& training, Rank& rank) {
           false,
           all_reduce_named("ring"),
           idle_in(training),
-          training.one_batch};
+          training.one_batch,
+          {},
+          training.push_codes};
 }
 
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {

@@ -92,6 +92,7 @@ class AuditOfOne : public ::testing::Test {
       ToyReplica replica(nullptr, memory, 100, 0.5f);
       for (float& w : replica.weight_span()) w = 1;
       for (float& g : replica.gradient_span()) g = 0.125f;
+      strategy->begin(replica);
       const std::vector<std::size_t> samples{1};
       try {
         body(replica, *strategy, {0, 0, samples});

@@ -17,9 +17,18 @@ struct Stated {
   const Flow& flow;
   std::size_t part;
   int rank, step;
-  bool a_model;          // does it lead to a point where weights can be?
-  std::string what;      // "weights", or the memory's name
-  const Floats& result;  // where it led
+  bool a_model;           // does it lead to a point where weights can be?
+  std::string what;       // "weights", or the memory's name
+  const Floats& result;   // where it led,
+  std::size_t first = 0;  // from this weight on
+
+  double result_at(std::size_t i) const {
+    return i < first || i - first >= result.size() ? 0 : result[i - first];
+  }
+  bool bounds() const {
+    return flow.weights_hold.how == Holds::How::shrunk ||
+           flow.weights_hold.how == Holds::How::not_stated;
+  }
 };
 
 inline std::vector<Stated> statements_of(const Training& training, const Outcome& outcome) {
@@ -31,7 +40,8 @@ inline std::vector<Stated> statements_of(const Training& training, const Outcome
         all.push_back({seen.flows[p], p, r, t, true, "weights", seen.after});
       for (const Remembered& memory : seen.memories)
         for (std::size_t p = 0; p < memory.flows.size(); ++p)
-          all.push_back({memory.flows[p], p, r, t, memory.a_model, memory.name, memory.after});
+          all.push_back(
+              {memory.flows[p], p, r, t, memory.a_model, memory.name, memory.after, memory.first});
     }
   return all;
 }
@@ -87,14 +97,17 @@ inline Complaints flows_are_sound(const Training& training, const Outcome& outco
     const auto& memories = outcome[s.rank].steps[s.step].memories;
     const Flow& flow = s.flow;
     const bool sizes = flow.weights.size() == outcome.size() &&
-                       (flow.gradients.empty() ||
-                        (s.what == "weights" && std::ssize(flow.gradients) == training.workers)) &&
+                       (flow.gradients.empty() || std::ssize(flow.gradients) == training.workers) &&
                        (flow.before.empty() || flow.before.size() == outcome.size()) &&
-                       (flow.memory.empty() || flow.memory.size() == memories.size());
+                       flow.memory.size() <= memories.size();
+    // A sum that only bounds the numbers need not add up.
+    if (sizes && s.bounds()) continue;
     double sum = sum_of(flow.weights) + sum_of(flow.before);
     for (std::size_t k = 0; sizes && k < flow.memory.size(); ++k)
       if (memories[k].a_model) sum += flow.memory[k];
-    const bool gradients = flow.gradients.empty() ||
+    for (const OfMemory& of : flow.memories_in_weights)
+      if (memories[of.which].a_model) sum += of.before + of.after;
+    const bool gradients = flow.gradients.empty() || s.what != "weights" ||
                            (training.claims.steps_by_samples
                                 ? steps_count_every_sample_once(training, outcome, s.step, s.part)
                                 : std::abs(sum_of(flow.gradients) - 1) < 1e-12);
@@ -113,6 +126,10 @@ inline double stepped(const Outcome& outcome, int t, std::size_t part, int r, st
   const std::vector<double>& factors = seen.flows[part].gradients;
   for (std::size_t j = 0; j < factors.size(); ++j)
     if (factors[j] != 0) w -= Training::kRate * factors[j] * outcome[j].steps[t].gradients[i];
+  for (const OfMemory& of : seen.flows[part].memories_in_gradients) {
+    const Remembered& memory = outcome[of.rank].steps[t].memories[of.which];
+    w -= Training::kRate * (of.before * memory.before_at(i) + of.after * memory.after_at(i));
+  }
   return w;
 }
 
@@ -132,19 +149,34 @@ inline Expected expected(const Outcome& outcome, const Stated& s, std::size_t i)
     if (!s.flow.before.empty()) result.add(s.flow.before[j], outcome[j].steps[s.step].before[i]);
   }
   for (std::size_t k = 0; k < s.flow.memory.size(); ++k)
-    result.add(s.flow.memory[k], outcome[s.rank].steps[s.step].memories[k].before[i]);
+    result.add(s.flow.memory[k], outcome[s.rank].steps[s.step].memories[k].before_at(i));
+  for (const OfMemory& of : s.flow.memories_in_weights) {
+    const Remembered& memory = outcome[of.rank].steps[s.step].memories[of.which];
+    result.add(of.before, memory.before_at(i));
+    result.add(of.after, memory.after_at(i));
+  }
+  for (std::size_t j = 0; s.what != "weights" && j < s.flow.gradients.size(); ++j)
+    result.add(s.flow.gradients[j], outcome[j].steps[s.step].gradients[i]);
   return result;
 }
 
 // Every rank ends every step where its flows say, and so do its memories. REQUIRES: no momentum.
 inline Complaints results_follow_the_flows(const Training& training, const Outcome& outcome) {
-  for (const Stated& s : statements_of(training, outcome))
+  for (const Stated& s : statements_of(training, outcome)) {
+    double square = 0, of_sum = 0;
     for (std::size_t i = s.flow.part.begin; i < s.flow.part.end(); ++i) {
       const Expected e = expected(outcome, s, i);
-      if (std::abs(s.result[i] - e.value) <= 1e-5 * e.scale) continue;
+      square += s.result_at(i) * s.result_at(i);
+      of_sum += e.value * e.value;
+      if (s.bounds() || std::abs(s.result_at(i) - e.value) <= 1e-5 * e.scale) continue;
       return {fmt::format("step {}, rank {}, {}, parameter {}: {} where the flows say {}", s.step,
-                          s.rank, s.what, i, s.result[i], e.value)};
+                          s.rank, s.what, i, s.result_at(i), e.value)};
     }
+    if (s.flow.weights_hold.how == Holds::How::shrunk &&
+        std::sqrt(square) > s.flow.weights_hold.by * std::sqrt(of_sum) * (1 + 1e-5) + 1e-6)
+      return {fmt::format("step {}, rank {}: the norm of {} is {} where that of the sum is {}",
+                          s.step, s.rank, s.what, std::sqrt(square), std::sqrt(of_sum))};
+  }
   return {};
 }
 
@@ -156,12 +188,14 @@ inline bool is_exact(const Training& training, const Outcome& outcome, int t) {
   for (int r = 0; r < training.workers; ++r)
     for (std::size_t p = 0; p < outcome[r].steps[t].flows.size(); ++p) {
       const Flow& flow = outcome[r].steps[t].flows[p];
-      if (!all_zero(flow.before) || !all_zero(flow.memory)) return false;
+      if (!all_zero(flow.before) || !all_zero(flow.memory) || !flow.memories_in_weights.empty())
+        return false;
       for (int g = 0; g < training.workers; ++g) {
         double counts = 0;
         for (int j = 0; j < training.ranks(); ++j) {
-          const auto& gradients = outcome[j].steps[t].flows[p].gradients;
-          if (!gradients.empty()) counts += flow.weights[j] * gradients[g];
+          const Flow& its = outcome[j].steps[t].flows[p];
+          if (!its.memories_in_gradients.empty()) return false;
+          if (!its.gradients.empty()) counts += flow.weights[j] * its.gradients[g];
         }
         if (std::abs(counts - static_cast<double>(samples[g]) / all) > 1e-12) return false;
       }
@@ -194,7 +228,7 @@ inline bool preserves_mean(const Training& training, const Outcome& outcome, int
   std::vector<double> columns(training.ranks()), before(training.ranks());
   for (int r = 0; r < training.workers; ++r) {
     const Flow& flow = outcome[r].steps[t].flows[p];
-    if (!all_zero(flow.memory)) return false;
+    if (!all_zero(flow.memory) || !flow.memories_in_weights.empty()) return false;
     for (int j = 0; j < training.ranks(); ++j) {
       columns[j] += flow.weights[j];
       if (!flow.before.empty()) before[j] += flow.before[j];

@@ -91,9 +91,9 @@ set(reads_its_own [[copy(model.bytes(), replica.weights().bytes())]])
 
 sources(all_reduce_sgd.cpp)
 bug("never averages gradients" all-reduce all_reduce_sgd.cpp
-    [[average(crew_, tag_of(Purpose::gradients, step), replica.gradients(), step.samples)]] [[(void)0]])
+    [[if (!of_weights_) mean_->run(step, step.samples)]] [[(void)0]])
 bug("never averages weights" all-reduce:average=weights all_reduce_sgd.cpp
-    [[average(crew_, tag_of(Purpose::weights, step), replica.weights(), step.samples)]] [[(void)0]])
+    [[if (of_weights_) mean_->run(step, step.samples)]] [[(void)0]])
 bug("steps twice" all-reduce all_reduce_sgd.cpp
     [[    replica.apply_gradients(step.number);]]
     [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
@@ -127,9 +127,9 @@ bug("scores its own weights" step-wise step_wise.cpp "${bytes_of_step}" "${score
 
 sources(local_sgd.cpp)
 bug("never averages" local-sgd local_sgd.cpp
-    [[average(crew_, tag_of(Purpose::weights, step), replica.weights(), since_)]] [[(void)0]])
+    [[mean_->run(step, since_)]] [[(void)0]])
 bug("counts the samples of the last step" local-sgd local_sgd.cpp
-    [[replica.weights(), since_)]] [[replica.weights(), step.samples)]])
+    [[mean_->run(step, since_)]] [[mean_->run(step, step.samples)]])
 bug("forgets the samples of earlier steps" local-sgd local_sgd.cpp [[    if (!averaged_)]]
     [[    if (false)]])
 bug("steps twice" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]]
@@ -156,12 +156,12 @@ sources(outer_loop.h outer_loop.cpp slow_mo.cpp diloco.cpp)
 bug("never goes on from the outer step" "${outer_loops}" outer_loop.cpp
     [[  copy(weights.bytes(), start_->values().bytes());]] "")
 bug("counts the samples of the last step" "${outer_loops}" outer_loop.cpp
-    [[weights, since_);]] [[weights, step.samples);]])
+    [[mean_->run(step, since_);]] [[mean_->run(step, step.samples);]])
 bug("forgets the samples of earlier steps" "${outer_loops}" outer_loop.cpp [[  if (!ended_)
     std]] [[  if (false)
     std]])
 bug("never averages" "${outer_loops}" outer_loop.cpp
-    [[  average(crew_, tag_of(Purpose::weights, step), weights, since_);]] "")
+    [[  mean_->run(step, since_);]] "")
 bug("steps twice" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]]
     [[  replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
 bug("never steps" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]] "")

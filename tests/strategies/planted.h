@@ -17,7 +17,7 @@ class Planted : public Strategy, public Statement {
     return {{{0, count}, of_weights_ ? own : mean, of_weights_ ? mean : own}};
   }
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override {
-    return average_bytes(crew_, rank, count);
+    return average_bytes(crew_, rank, Values::hollow(count, Type::fp32));
   }
 
  private:
@@ -66,6 +66,7 @@ class ForgetsTheResult final : public Strategy {
       : Strategy(crew), inner_(make_strategy(spec, crew)) {
     parts_ = inner_->parts();
   }
+  void begin(Replica& replica) override { inner_->begin(replica); }
   void update(Replica& replica, const Step& step) override {
     const Values weights = replica.weights();
     Floats before(weights.count());

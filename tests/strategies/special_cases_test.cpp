@@ -106,6 +106,7 @@ TEST(LocalSgd, CountsSamplesSinceTheLastAverage) {
     const Crew crew{rank, 2, 0, false, all_reduce_named("ring")};
     auto strategy = make_strategy("local-sgd:period=3", crew);
     ToyReplica replica(nullptr, Memory::plain, 1, 0.5f);
+    strategy->begin(replica);
     const std::vector<std::size_t> by_step[] = {{2, 0}, {1, 1}, {3, 1}, {5, 5}, {0, 4}, {1, 1}};
     const double first_shares[] = {0, 0, 6.0 / 8, 0, 0, 6.0 / 16};
     for (std::uint64_t t = 0; t < 6; ++t) {
@@ -122,6 +123,7 @@ TEST(LocalSgd, CountsSamplesSinceTheLastAverage) {
           << "after step " << t;
       const std::string state = strategy->state();
       strategy = make_strategy("local-sgd:period=3", crew);
+      strategy->begin(replica);
       strategy->restore(state);
     }
     EXPECT_THROW(strategy->restore("1 0 7"), UsageError);

@@ -22,6 +22,8 @@ class ToyReplica final : public Replica {
   // `peers` is used for a window only.
   ToyReplica(Transport* peers, Memory memory, std::size_t count, float rate, float momentum = 0)
       : count_(count), rate_(rate), momentum_(momentum) {
+    for (std::size_t at = 0; at < count; at += kRow * kRows)
+      parameters_.push_back(parameter_at(at, std::min(kRow * kRows, count - at)));
     if (memory == Memory::hollow) return;
     plain_.resize(memory == Memory::plain ? 2 * count : 0);
     if (memory == Memory::window)
@@ -32,6 +34,7 @@ class ToyReplica final : public Replica {
 
   Values weights() override { return at(0); }
   Values gradients() override { return at(count_); }
+  std::span<const Parameter> parameters() const override { return parameters_; }
   std::span<float> weight_span() { return {base_, base_ ? count_ : 0}; }
   std::span<float> gradient_span() { return {base_ + (base_ ? count_ : 0), base_ ? count_ : 0}; }
 
@@ -53,11 +56,19 @@ class ToyReplica final : public Replica {
   const std::vector<std::uint64_t>& updates() const { return updates_; }
 
  private:
+  // Matrices of 3 x 4, as far as they go; what is left is a bias of the last of them.
+  static constexpr std::size_t kRows = 3, kRow = 4;
+  static Parameter parameter_at(std::size_t begin, std::size_t count) {
+    const int layer = static_cast<int>(begin / (kRow * kRows));
+    if (count == kRow * kRows) return {"weight", {begin, count}, {kRows, kRow}, layer};
+    return {"bias", {begin, count}, {static_cast<std::int64_t>(count)}, std::max(0, layer - 1)};
+  }
   Values at(std::size_t offset) {
     return base_ ? Values(base_ + offset, count_, Type::fp32) : Values::hollow(count_, Type::fp32);
   }
 
   const std::size_t count_;
+  std::vector<Parameter> parameters_;
   const float rate_, momentum_;
   std::vector<float> plain_, velocity_;
   std::vector<std::uint64_t> updates_;

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "measure/metered.h"
+#include "measure/metered_background.h"
 #include "strategies/average.h"
 #include "strategies/registry.h"
 #include "toy_replica.h"
@@ -48,6 +49,11 @@ struct Training {
   float momentum = 0;
   bool serve_at_once = false;  // all steps in one call; else one by one
   int leaves = -1;             // this rank leaves after the first step
+  MakeMean means = {};         // see Crew
+  MakePushCode push_codes = {};
+  // Gradients are told ready while they are computed, from the last parameter to the first, all but
+  // the first; where the strategy can be fed.
+  bool feeds = false;
 
   int ranks() const { return colocated ? workers : workers + servers; }
   // They go round: who had many has few in the next step, so that those of one step are not taken
@@ -97,8 +103,17 @@ inline float first_weight(const Training& training, std::size_t i) {
 struct Remembered {
   std::string name;
   bool a_model = false;
+  std::size_t first = 0;  // of the weights that it has numbers for
   Floats before, after;
   std::vector<Flow> flows;
+
+  double before_at(std::size_t i) const { return at(before, i); }
+  double after_at(std::size_t i) const { return at(after, i); }
+
+ private:
+  double at(const Floats& values, std::size_t i) const {
+    return i < first || i - first >= values.size() ? 0 : values[i - first];
+  }
 };
 // What one rank saw in one step.
 struct Seen {
@@ -122,7 +137,7 @@ inline Floats copy_of(Values values) {
 inline std::vector<Remembered> remembered_before(Strategy& strategy) {
   std::vector<Remembered> all;
   for (const Kept& kept : strategy.memories())
-    all.push_back({kept.name, kept.a_model, copy_of(kept.values), {}, {}});
+    all.push_back({kept.name, kept.a_model, kept.first, copy_of(kept.values), {}, {}});
   return all;
 }
 inline void remember_after(Strategy& strategy, const Step& step, int me, std::size_t count,
@@ -147,9 +162,15 @@ inline std::uint64_t bytes_sent(const Training& training, const Ledger& ledger) 
 inline Record train(const Training& training, Rank& outer, Transport& peers) {
   Ledger ledger(peers.size());
   Metered metered(peers, ledger);
-  Rank rank{metered, outer.clock, outer.background, outer.lock, outer.seed};
-  const Crew crew{rank, training.workers, training.servers, training.colocated,
-                  all_reduce_named(training.collective)};
+  MeteredBackground background(outer.background, outer.size());
+  Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
+  const Crew crew{.rank = rank,
+                  .workers = training.workers,
+                  .servers = training.servers,
+                  .colocated = training.colocated,
+                  .collective = all_reduce_named(training.collective),
+                  .means = training.means,
+                  .push_codes = training.push_codes};
   const auto strategy = training.make(crew);
   ToyReplica replica(&metered, training.memory, training.count, Training::kRate, training.momentum);
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
@@ -171,19 +192,25 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     if (t == 1 && me == training.leaves) return record;
     Seen seen{copy_of(replica.weight_span()), {}, {}, 0, 0, {}, remembered_before(*strategy)};
     const Step step = step_at(t);
-    const Ledger earlier = ledger;
+    const std::uint64_t sent_before =
+        bytes_sent(training, ledger) + bytes_sent(training, background.ledger());
+    Fed* const fed = training.feeds && crew.works() ? strategy->parts().fed : nullptr;
+    if (fed) fed->expect(replica, step);
     if (crew.works()) {
       if (trains(*strategy, step))
         gradient_of(training, {{me}}, t, replica.weight_span(), replica.gradient_span());
       else  // nobody may look at these
         std::ranges::fill(replica.gradient_span(), std::nanf(""));
       seen.gradients = copy_of(replica.gradient_span());
+      for (auto next = replica.parameters().end(); fed && --next != replica.parameters().begin();)
+        fed->ready(next->slice);
       strategy->update(replica, step);
     } else {
       strategy->parts().serving->serve(replica, step_at, t, t + 1);
     }
     seen.after = copy_of(replica.weight_span());
-    seen.sent = bytes_sent(training, ledger - earlier);
+    seen.sent =
+        bytes_sent(training, ledger) + bytes_sent(training, background.ledger()) - sent_before;
     seen.promised = strategy->parts().statement->bytes_sent(step, me, training.count);
     seen.flows = strategy->parts().statement->flows(step, me, training.count);
     remember_after(*strategy, step, me, training.count, seen.memories);
