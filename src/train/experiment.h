@@ -41,8 +41,8 @@ struct Experiment {
   int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
   std::size_t hollow_parameters = 0;    // where only sizes count
-  // Of what a run that is resumed must find again; empty where nothing is resumed or kept, and of a
-  // model that is no file.
+  // Of what a run that is resumed or replayed must find again; empty where nothing is kept, and of
+  // a model that is no file.
   std::string data_sha256, model_sha256;
 
   // Do all workers take every step together?

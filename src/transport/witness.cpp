@@ -176,9 +176,6 @@ RecordWriter::RecordWriter(const std::string& path, const std::string& header)
   if (opened.descriptor < 0)
     throw UsageError(fmt::format("can't write the record {}: {}", part_, opened.why_not));
   file_ = opened.descriptor;
-  witnesses_.reserve(kStreams);  // so that they stay where they are
-  for (int s = 0; s < kStreams; ++s)
-    witnesses_.emplace_back([this, s](ConstBytes bytes) { put(static_cast<Stream>(s), bytes); });
   const auto bytes = static_cast<std::uint32_t>(header.size());
   write(kMagic.data(), kMagic.size());
   write(&bytes, sizeof bytes);
@@ -203,16 +200,22 @@ void RecordWriter::write(const void* data, std::size_t bytes) {
   }
 }
 
-void RecordWriter::put(Stream stream, ConstBytes chunk) {
+Witness& RecordWriter::witness(int stream) {
+  return witnesses_.try_emplace(stream, [this, stream](ConstBytes bytes) { put(stream, bytes); })
+      .first->second;
+}
+
+void RecordWriter::put(int stream, ConstBytes chunk) {
   const std::lock_guard hold(mutex_);
+  const auto which = static_cast<std::uint8_t>(stream);
   const auto bytes = static_cast<std::uint32_t>(chunk.size);
-  write(&stream, sizeof stream);
+  write(&which, sizeof which);
   write(&bytes, sizeof bytes);
   write(chunk.data, chunk.size);
 }
 
 void RecordWriter::finish(const std::string& closing) {
-  for (RecordingWitness& witness : witnesses_) witness.flush();
+  for (auto& [stream, witness] : witnesses_) witness.flush();
   const auto bytes = static_cast<std::uint32_t>(closing.size());
   write(&kClosing, sizeof kClosing);
   write(&bytes, sizeof bytes);
@@ -225,7 +228,8 @@ void RecordWriter::finish(const std::string& closing) {
   file_ = -1;
 }
 
-RecordReader::RecordReader(const std::string& path, const std::string& whose) : path_(path) {
+RecordReader::RecordReader(const std::string& path, const std::string& whose)
+    : path_(path), whose_(whose) {
   const OpenedFile opened = open_to_read(path);
   if (opened.descriptor < 0)
     throw UsageError(
@@ -235,14 +239,7 @@ RecordReader::RecordReader(const std::string& path, const std::string& whose) : 
   bytes_ = opened.bytes;
   try {
     index();
-    constexpr std::array<std::string_view, kStreams> kNames{"own lane", "background lane", "lock"};
-    for (int s = 0; s < kStreams; ++s)
-      witnesses_[s] = std::make_unique<ReplayingWitness>(
-          fmt::format("{}, {}", whose, kNames[s]), [this, s](std::size_t turn) {
-            std::vector<std::byte> chunk(turn < chunks_[s].size() ? chunks_[s][turn].bytes : 0);
-            if (!chunk.empty()) read(chunks_[s][turn].at, chunk.data(), chunk.size());
-            return chunk;
-          });
+    for (const auto& [stream, chunks] : chunks_) witness(stream);
   } catch (const UsageError&) {
     close(file_);
     throw;
@@ -250,6 +247,31 @@ RecordReader::RecordReader(const std::string& path, const std::string& whose) : 
 }
 
 RecordReader::~RecordReader() { close(file_); }
+
+ReplayingWitness& RecordReader::witness(int stream) {
+  std::unique_ptr<ReplayingWitness>& witness = witnesses_[stream];
+  if (witness) return *witness;
+  std::string name = stream == kLockStream  ? "lock"
+                     : stream == kOwnStream ? "own lane"
+                                            : "background lane";
+  if (stream > kBackgroundStream) name += fmt::format(" {}", stream - kBackgroundStream);
+  const std::vector<Chunk>& chunks = chunks_[stream];
+  witness = std::make_unique<ReplayingWitness>(
+      fmt::format("{}, {}", whose_, name), [this, &chunks](std::size_t turn) {
+        std::vector<std::byte> chunk(turn < chunks.size() ? chunks[turn].bytes : 0);
+        if (!chunk.empty()) read(chunks[turn].at, chunk.data(), chunk.size());
+        return chunk;
+      });
+  return *witness;
+}
+
+void RecordReader::stop() {
+  for (auto& [stream, witness] : witnesses_) witness->stop();
+}
+
+void RecordReader::expect_end() {
+  for (auto& [stream, witness] : witnesses_) witness->expect_end();
+}
 
 void RecordReader::refuse(const std::string& why) const {
   throw UsageError(fmt::format("{} is no record of a run that ended well: {}", path_, why));
@@ -303,7 +325,6 @@ void RecordReader::index() {
     std::uint8_t stream = 0;
     read(at++, &stream, sizeof stream);
     if (stream == kClosing) break;
-    if (stream >= kStreams) refuse("it is damaged");
     const std::uint64_t begin = at + sizeof(std::uint32_t);
     const std::string chunk = text(at, end);
     if (chunk.empty()) refuse("it is damaged");

@@ -3,8 +3,8 @@
 // as they are made; a replaying one tells what they were. One witness sees one lane, or the lock:
 // choices of one thread come in one order, and so do those of a lock.
 //
-// A record is a file for each rank. It has three streams of choices: of the rank's own lane, of its
-// background's lane, and of its lock. docs/formats.md says how it is laid out.
+// A record is a file for each rank. It has a stream of choices for the rank's lock, for its own
+// lane and for each of its background lanes. docs/formats.md says how it is laid out.
 #pragma once
 
 #include <atomic>
@@ -123,9 +123,8 @@ class ReplayingWitness final : public Witness {
   std::atomic<bool> stopped_ = false;
 };
 
-// The streams of a record.
-enum class Stream : std::uint8_t { own, background, lock };
-inline constexpr int kStreams = 3;
+// The streams of a record; those of further background lanes follow.
+inline constexpr int kLockStream = 0, kOwnStream = 1, kBackgroundStream = 2;
 
 // Writes a rank's record as the run goes. It has its name when it is whole: until finish() it is
 // PATH.part, which goes with this object. InternalError for what the system refuses.
@@ -136,19 +135,20 @@ class RecordWriter {
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
 
-  Witness& witness(Stream stream) { return witnesses_[static_cast<int>(stream)]; }
+  // For the thread that made this.
+  Witness& witness(int stream);
   // REQUIRES: no witness is used any more. On disk when it returns.
   void finish(const std::string& closing);
 
  private:
-  void put(Stream, ConstBytes);
+  void put(int stream, ConstBytes);
   void write(const void* data, std::size_t bytes);
 
   const std::string path_, part_;
   int file_ = -1;
-  std::mutex mutex_;  // two threads put
+  std::mutex mutex_;  // several threads put
   std::uint64_t sum_;
-  std::vector<RecordingWitness> witnesses_;
+  std::map<int, RecordingWitness> witnesses_;  // by stream
 };
 
 // Reads one, of which nothing is trusted: all of it is checked when it is opened. UsageError says
@@ -162,7 +162,11 @@ class RecordReader {
 
   const std::string& header() const { return header_; }
   const std::string& closing() const { return closing_; }
-  ReplayingWitness& witness(Stream stream) { return *witnesses_[static_cast<int>(stream)]; }
+  // For the thread that made this. One that has no choices: there are none in the record.
+  ReplayingWitness& witness(int stream);
+  // See ReplayingWitness. Of all streams; for the thread that made this.
+  void stop();
+  void expect_end();
 
  private:
   struct Chunk {
@@ -174,12 +178,12 @@ class RecordReader {
   void read(std::uint64_t at, void* into, std::size_t bytes) const;
   [[noreturn]] void refuse(const std::string& why) const;
 
-  const std::string path_;
+  const std::string path_, whose_;
   int file_ = -1;
   std::uint64_t bytes_ = 0;
   std::string header_, closing_;
-  std::vector<Chunk> chunks_[kStreams];
-  std::unique_ptr<ReplayingWitness> witnesses_[kStreams];
+  std::map<int, std::vector<Chunk>> chunks_;                    // by stream
+  std::map<int, std::unique_ptr<ReplayingWitness>> witnesses_;  // by stream
 };
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
 #include "transport/witnessed.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "transport/failure.h"
 
@@ -169,7 +171,7 @@ std::vector<int> Witnessed::dead_peers() {
 }
 
 void WitnessedLock::lock() {
-  const std::uint64_t me = std::this_thread::get_id() == own_ ? 0 : 1;
+  const auto me = static_cast<std::uint64_t>(who_());
   if (!witness_.replays()) {
     inner_.lock();
     try {
@@ -186,10 +188,8 @@ void WitnessedLock::lock() {
     return failure_ || turn == me || (!held_ && !turn);
   };
   if (!changed_.wait_for(hold, std::chrono::duration<double>(patience_s_), is_my_turn))
-    witness_.diverge(
-        fmt::format("the {} waits for its turn, and the rank's other thread, whose "
-                    "turn it is, does not come",
-                    me == 0 ? "rank" : "background"));
+    witness_.diverge(fmt::format("lane {} wants it, and lane {}, whose turn it is, does not come",
+                                 me, witness_.peek(Kind::lock).value_or(me)));
   if (failure_) std::rethrow_exception(failure_);
   witness_.next(Kind::lock);
   held_ = true;
@@ -236,37 +236,33 @@ class WitnessedClock final : public Clock {
 struct WitnessedRank::Parts {
   Parts(Rank& rank, std::shared_ptr<Record> kept)
       : record(std::move(kept)),
-        own(rank.peers, record->witness(Stream::own)),
-        clock(rank.clock, record->witness(Stream::own)),
-        lock(rank.lock, record->witness(Stream::lock)) {}
-
-  void run(Transport& below, const Background::Job& job) {
-    if (!background) background.emplace(below, record->witness(Stream::background));
-    std::exception_ptr failure;
-    try {
-      job(*background);
-    } catch (const std::exception&) {
-      failure = std::current_exception();
-    }
-    if (!failure) return;
-    lock.fail(failure);
-    std::rethrow_exception(failure);
-  }
+        own(rank.peers, record->witness(kOwnStream)),
+        clock(rank.clock, record->witness(kOwnStream)),
+        background(record->witness(kBackgroundStream)),
+        lock(rank.lock, record->witness(kLockStream),
+             [this] { return background.thread == std::this_thread::get_id() ? 1 : 0; }) {}
 
   const std::shared_ptr<Record> record;
   Witnessed own;
-  std::optional<Witnessed> background;  // made with the first job, on its thread
   WitnessedClock clock;
+  struct Lane {
+    explicit Lane(Witness& witness) : witness(witness) {}
+    Witness& witness;
+    std::atomic<std::thread::id> thread = {};
+    std::optional<Witnessed> peers;  // made with the first job, on its thread
+  } background;
   WitnessedLock lock;
 };
 
 class WitnessedRank::Jobs final : public Background {
  public:
-  Jobs(Background& inner, std::shared_ptr<Parts> parts) : inner_(inner), parts_(std::move(parts)) {}
+  Jobs(Background& inner, std::shared_ptr<Parts> parts, Parts::Lane& lane)
+      : inner_(inner), parts_(std::move(parts)), lane_(lane) {}
 
   std::uint64_t post(Job job) override {
-    return inner_.post(
-        [parts = parts_, job = std::move(job)](Transport& below) { parts->run(below, job); });
+    return inner_.post([parts = parts_, &lane = lane_, job = std::move(job)](Transport& below) {
+      run(*parts, lane, below, job);
+    });
   }
   void wait(std::uint64_t number) override { inner_.wait(number); }
   void drain() override { inner_.drain(); }
@@ -276,13 +272,28 @@ class WitnessedRank::Jobs final : public Background {
   void ring() override { inner_.ring(); }
 
  private:
+  static void run(Parts& parts, Parts::Lane& lane, Transport& below, const Job& job) {
+    lane.thread = std::this_thread::get_id();
+    if (!lane.peers) lane.peers.emplace(below, lane.witness);
+    std::exception_ptr failure;
+    try {
+      job(*lane.peers);
+    } catch (const std::exception&) {
+      failure = std::current_exception();
+    }
+    if (!failure) return;
+    parts.lock.fail(failure);
+    std::rethrow_exception(failure);
+  }
+
   Background& inner_;
   const std::shared_ptr<Parts> parts_;
+  Parts::Lane& lane_;
 };
 
 WitnessedRank::WitnessedRank(Rank& rank, std::shared_ptr<Record> record)
     : parts_(std::make_shared<Parts>(rank, std::move(record))),
-      background_(std::make_unique<Jobs>(rank.background, parts_)),
+      background_(std::make_unique<Jobs>(rank.background, parts_, parts_->background)),
       rank_{parts_->own, parts_->clock, *background_, parts_->lock, rank.seed, rank.scoring} {}
 
 WitnessedRank::~WitnessedRank() = default;

@@ -21,7 +21,6 @@
 #include <condition_variable>
 #include <list>
 #include <memory>
-#include <thread>
 #include <unordered_map>
 
 #include "transport/decorator.h"
@@ -60,12 +59,13 @@ class Witnessed : public Decorator {
   std::list<Unseen> unseen_;
 };
 
-// Of a rank and its background, which are told apart by their threads.
 class WitnessedLock final : public Lock {
  public:
-  // The witness is this lock's alone. Made on the rank's own thread.
-  WitnessedLock(Lock& inner, Witness& witness, double patience_seconds = kPatienceSeconds)
-      : inner_(inner), witness_(witness), patience_s_(patience_seconds) {}
+  // Which lane calls: 0 the rank's own, then those of its background.
+  using Who = std::function<int()>;
+  // The witness is this lock's alone.
+  WitnessedLock(Lock& inner, Witness& witness, Who who, double patience_seconds = kPatienceSeconds)
+      : inner_(inner), witness_(witness), who_(std::move(who)), patience_s_(patience_seconds) {}
 
   // In a replay waits until it is the caller's turn; ReplayDiverged if that does not come.
   void lock() override;
@@ -76,13 +76,13 @@ class WitnessedLock final : public Lock {
   void fail(std::exception_ptr);
 
  private:
-  // Longer than anything that a rank's other thread may have to wait for before it takes the lock.
+  // Longer than anything that another lane may have to wait for before it takes the lock.
   static constexpr double kPatienceSeconds = 3600;
 
   Lock& inner_;
   Witness& witness_;
+  const Who who_;
   const double patience_s_;
-  const std::thread::id own_ = std::this_thread::get_id();
   // Of a replay:
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -95,7 +95,7 @@ class WitnessedRank {
   // Where the witnesses are. Jobs own it too: one may outlive this.
   struct Record {
     virtual ~Record() = default;
-    virtual Witness& witness(Stream) = 0;
+    virtual Witness& witness(int stream) = 0;
     // Of a replay: nothing is to be waited for any more.
     virtual void stop() {}
   };
