@@ -53,7 +53,7 @@ inline std::unique_ptr<Transport> metered(std::unique_ptr<Transport> lane) {
 }
 
 struct HeldWitness {
-  RecordingWitness witness;
+  RecordingWitness witness{[](ConstBytes) {}};
 };
 class SelfRecorded : private HeldWitness, public Witnessed {
  public:

@@ -23,6 +23,7 @@
 #include "train/checkpoint.h"
 #include "train/files.h"
 #include "train/json_text.h"
+#include "train/replay.h"
 #include "train/torch_learner.h"
 #include "train/worker.h"
 
@@ -44,6 +45,8 @@ Examples:
   lockstep train -n 256 --model vgg16 --data synthetic:shape=3x224x224,classes=1000 --steps 100 \
       --cluster sim:numerics=off,step=300ms
   lockstep train --resume runs/RUN
+  lockstep train -n 4 --strategy ad-psgd --record arrivals
+  lockstep train --replay arrivals                to the bit, on processes
   RANK=1 WORLD_SIZE=2 lockstep train --join 10.0.0.1:29500 --key-file job.key
 )";
 
@@ -192,6 +195,10 @@ int Training::launch(const RunFolder& folder, std::string& verdict) {
   }
   verdict = end.verdict;
   if (end.told_to_stop != 0) hurry();
+  if (const TrainConfig& config = experiment_.config;
+      !config.record.empty() && !discard_unless_whole(config) && end.status == 0)
+    view_.notice(
+        fmt::format("{} was not kept: a rank was lost before its part was whole", config.record));
   if (end.status != 0) write_end(folder, end.told_to_stop != 0 ? "stopped" : "failed", verdict);
   return end.status;
 }

@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <sstream>
 
+#include "cli/version.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "study/toml_text.h"
 #include "train/cluster_spec.h"
 #include "train/files.h"
+#include "train/replay.h"
 #include "train/resume.h"
 
 namespace lockstep {
@@ -129,13 +131,20 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
     base = std::move(found.config);
     if (notices) *notices = std::move(found.notices);
   }
+  const bool replays = !flags_.replay.empty();
+  if (replays && !resumes) {
+    Replayable found = run_to_replay(flags_.replay, start ? start->rank : 0, program_facts());
+    base = std::move(found.config);
+    if (notices) *notices = std::move(found.notices);
+  }
   TrainConfig config = over(base);
   config.cache = cache_folder();
   config.resume = base.resume;
   if (resumes) check_resumable(base, config);
+  if (replays && !resumes) check_replayable(base, config);
   complete(config);
   const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
-  if (!given("workers") && !resumes)
+  if (!given("workers") && !resumes && !replays)
     config.workers = start ? start->size - servers
                            : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
   check(config);
@@ -155,6 +164,9 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
                     start->rank, start->size));
   if (cluster_kind(config.cluster) == "netns" && !hosts_.iface.empty())
     throw UsageError("--iface: hosts of --cluster netns have one interface only; leave it out");
+  if (!config.record.empty())
+    check_record_free(no_flag(config.record), start ? std::optional(start->rank) : std::nullopt);
+  if (!config.replay.empty() && !start) check_records_of_all(config);
   if (!config.profile_out.empty() && (!start || start->rank == 0))
     check_profile_out(config.profile_out);
   config.out = config.out.empty() ? free_folder(config) : no_flag(config.out);

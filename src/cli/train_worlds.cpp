@@ -11,6 +11,7 @@
 #include "cli/core_binding.h"
 #include "cli/interrupt.h"
 #include "cli/train_view.h"
+#include "cli/version.h"
 #include "cluster/child.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
@@ -19,6 +20,7 @@
 #include "strategies/audit.h"
 #include "train/conditions.h"
 #include "train/gather.h"
+#include "train/replay.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
 
@@ -32,7 +34,7 @@ void sleep_for(double seconds) {
 WorkerOutcome train_under(Rank& rank, const Experiment& experiment, const WorkerOptions& options,
                           const Sleep& sleep, const Faulty::Die& die = {}) {
   Conditioned conditioned(rank, conditions_from(experiment.config), sleep, die);
-  return train(conditioned.rank(), experiment, options);
+  return train_repeatably(conditioned.rank(), experiment, options, program_facts());
 }
 
 // One of several ranks of this process. Where the others can go on without one that a fault kills,
@@ -73,6 +75,11 @@ class StopPoint {
   std::uint64_t begun_ = 0;
   std::optional<std::uint64_t> at_;
 };
+
+// A replay has no use for ranks that go on without one that has failed.
+bool goes_on(const TrainConfig& config) {
+  return config.strategy_row().goes_on() && config.replay.empty();
+}
 
 constexpr double kStopSeconds = 60;  // to take a step to its end and write a checkpoint
 
@@ -125,7 +132,7 @@ WorkerOutcome train_as_rank(
   options.own_process = true;
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
-  job_options.goes_on = experiment.strategy.goes_on();
+  job_options.goes_on = goes_on(experiment.config);
   Job job(start, job_options);
   try {
     // Processes that work a name out by themselves come to different ones.
@@ -157,7 +164,7 @@ LaunchedEnd train_launched(const TrainConfig& config, const HostFlags& hosts, in
   LaunchOptions options;
   options.workers = config.ranks();
   options.guests = config.guests();
-  options.goes_on = config.strategy_row().goes_on();
+  options.goes_on = goes_on(config);
   options.command = {"", "train-worker", config.out};
   options.threads_per_worker = threads;
   options.transport = config.transport;
@@ -200,6 +207,8 @@ double measured_step_s(const Experiment& simulated) {
   config.test_limit = 1;
   config.audit = false;
   config.resume.clear();
+  config.record.clear();
+  config.replay.clear();
   config.faults.clear();
   config.shape.clear();
   config.threads = simulated.threads(simulated.cores);

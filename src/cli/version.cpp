@@ -22,6 +22,13 @@ void print_version(bool json) {
                                 {"libraries", libraries}}));
 }
 
+nlohmann::json program_facts() {
+  nlohmann::json facts{{"lockstep", LOCKSTEP_VERSION}, {"commit", program_commit()}};
+  for (const auto& [name, version] : kLibraries)
+    if (std::string_view(name) == "LibTorch") facts["libtorch"] = version;
+  return facts;
+}
+
 std::string program_commit() { return LOCKSTEP_COMMIT; }
 std::string program_source() { return LOCKSTEP_SOURCE; }
 

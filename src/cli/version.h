@@ -2,6 +2,7 @@
 // study keeps of it.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace lockstep {
@@ -14,5 +15,7 @@ void print_version(bool json);
 std::string program_commit();
 // The same of src/ alone: other commits leave it as it is.
 std::string program_source();
+// What a replay compares: the version, the commit, and LibTorch's version.
+nlohmann::json program_facts();
 
 }  // namespace lockstep

@@ -134,6 +134,8 @@ void refuse_run(const RunTerms& run) {
   refuse(run.audit, "--audit",
          "its workers write to one memory, so there are no exchanges to prove; leave --audit out");
   refuse(run.transport == "ucx", "--transport ucx", "its workers share memory; use shm");
+  refuse(run.recorded, "--record or --replay",
+         "its workers write to one memory in an order that nobody sees");
   refuse(run.shaped, "--shape", "its workers send nothing that could be slowed down");
 }
 

@@ -13,6 +13,7 @@
 #include "train/cluster_spec.h"
 #include "train/conditions.h"
 #include "train/config.h"
+#include "train/replay.h"
 #include "train/timeline.h"
 
 namespace lockstep {
@@ -188,6 +189,7 @@ RunTerms run_terms(const TrainConfig& config) {
   terms.transport = config.transport;
   terms.shaped = !config.shape.empty();
   terms.hollow = is_hollow(config);
+  terms.recorded = !config.record.empty() || !config.replay.empty();
   return terms;
 }
 
@@ -203,6 +205,7 @@ void check(const TrainConfig& config) {
   check_records(config);
   check_rounds(config);
   conditions_from(config);
+  check_repeatable(config);
   if (config.audit && is_hollow(config))
     throw UsageError("--audit checks numbers, and numerics=off has none: leave one out");
 }

@@ -132,7 +132,8 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   steps = strategy.goes_apart() && config.samples > 0 ? kOpenEnd : steps_of_schedule;
   if (config.lr_scaling == "linear")
     lr_scale = static_cast<double>(median_samples(counted)) / static_cast<double>(config.batch);
-  if (config.checkpoint_every > 0 || !config.resume.empty()) {
+  if (config.checkpoint_every > 0 || !config.resume.empty() || !config.record.empty() ||
+      !config.replay.empty()) {
     data_sha256 = content_of(data);
     model_sha256 = content_of_model(config.model);
   }

@@ -43,8 +43,8 @@ struct Experiment {
   // Where only sizes count: the network's parameters, and how many numbers these are.
   std::vector<Parameter> parameters;
   std::size_t hollow_parameters = 0;
-  // Of what a run that is resumed must find again; empty where nothing is resumed or kept, and of a
-  // model that is no file.
+  // Of what a run that is resumed or replayed must find again; empty where nothing is kept, and of
+  // a model that is no file.
   std::string data_sha256, model_sha256;
 
   // Do all workers take every step together?

@@ -27,6 +27,8 @@ Resumable run_to_resume(const std::string& path) {
   found.config.resume = checkpoint.folder();
   found.config.out = run_of_checkpoint(checkpoint.folder());
   found.config.profile_out.clear();
+  found.config.record.clear();
+  found.config.replay.clear();
   for (const std::string& damaged : checkpoint.passed_over())
     found.notices.push_back(
         fmt::format("a newer checkpoint is not whole, so the run goes on from {}: {}",

@@ -25,7 +25,7 @@ RunEnd::RunEnd(Rank& rank, const Experiment& experiment, StepClock& clock, bool 
 bool RunEnd::is_over(std::uint64_t step) {
   if (step >= experiment_.steps) return true;
   const double seconds = experiment_.config.seconds;
-  if (apart_ && seconds > 0) return clock_.training_s() >= seconds;
+  if (apart_ && seconds > 0) return rank_.clock.decided(clock_.training_s() >= seconds);
   if (seconds > 0 && step >= asks_at_) ask(step);
   if (seconds > 0) return asks_at_ <= step;
   if (!ends_by_samples()) return false;

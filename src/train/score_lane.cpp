@@ -292,7 +292,7 @@ class ScoreLane::Job {
 
 ScoreLane::ScoreLane(const Rank& rank, const Experiment& experiment, Session::Pacemaker pacemaker,
                      std::size_t weights, std::size_t statistics, Keep keep)
-    : lock_(rank.lock),
+    : lock_(rank.lock.unrecorded()),
       self_(rank.rank()),
       experiment_(experiment),
       pacemaker_(std::move(pacemaker)),

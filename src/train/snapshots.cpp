@@ -52,11 +52,6 @@ std::vector<int> Snapshots::living() const {
   return living;
 }
 
-bool Snapshots::is_living(int rank) const {
-  const std::vector<int> all = living();
-  return std::ranges::binary_search(all, rank);
-}
-
 void Snapshots::stepped(std::uint64_t taken, bool may_be_last) {
   if (!lane_) return;
   if (lane_->failed()) session_.rank().scoring->wait(job_);
@@ -78,12 +73,15 @@ void Snapshots::stepped(std::uint64_t taken, bool may_be_last) {
   if (!session_.score_due(taken) || taken == session_.last_step() || may_be_last) return;
   // Evaluation may lag behind: then the score waits, and with it this worker, out of training time.
   // In simulation it takes no time.
+  Clock& clock = session_.rank().clock;
   const double until = session_.rank().peers.patience().at;
-  for (int by = 0; !session_.experiment.simulation && (by = lane_->held_up_by()) >= 0 &&
-                   is_living(by) && session_.rank().clock.now() < until;)
+  const auto is_held_up = [&](const std::vector<int>& living) {
+    return std::ranges::binary_search(living, lane_->held_up_by()) && clock.now() < until;
+  };
+  while (!session_.experiment.simulation && clock.decided(is_held_up(living())))
     session_.doze(kDozeSeconds);
   // Who has no copy yet may wait for this worker by the strategy's rule, so this one does not wait.
-  if (!lane_->has_room()) {
+  if (!clock.decided(lane_->has_room())) {
     ++left_out_;
     return;
   }

@@ -34,7 +34,6 @@ class Snapshots {
  private:
   // Among the living, as far as this worker knows.
   std::vector<int> living() const;
-  bool is_living(int rank) const;
   std::shared_ptr<const ScoreCopy> copy_of(std::uint64_t steps, bool paces);
   void put(std::uint64_t steps, bool paces);
   void become_scorer();

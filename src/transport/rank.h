@@ -21,6 +21,10 @@ class Clock {
   // "That piece of work takes this long": passes virtual time, and does nothing where work really
   // takes its own time.
   virtual void charge(double seconds) = 0;
+  // For the rank's own thread, where messages depend on a decision that it makes by the time, or by
+  // how far another of its threads has come: what was found is what it decides by, unless the run
+  // is a replay (see witnessed.h), which decides as the recorded run did.
+  virtual bool decided(bool found) { return found; }
 };
 
 // Jobs that run beside the rank, one after the other, on a lane of their own (see lanes.h). In
@@ -46,6 +50,9 @@ class Lock {
   virtual ~Lock() = default;
   virtual void lock() = 0;
   virtual void unlock() = 0;
+  // For what looks at a run and is no part of it: the order in which this one is taken is not
+  // recorded (see witnessed.h). Else the same lock.
+  virtual Lock& unrecorded() { return *this; }
 };
 
 struct Rank {
