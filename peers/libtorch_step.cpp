@@ -14,7 +14,7 @@
 #include "models/registry.h"
 #include "one_worker.h"
 #include "replica/malloc.h"
-#include "train/torch_learner.h"
+#include "train/learner.h"
 #include "transport/fabric.h"
 #include "transport/real_rank.h"
 

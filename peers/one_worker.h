@@ -1,10 +1,9 @@
 // One worker's step as train/worker.cpp takes it, its clock included, for programs that time it.
 #pragma once
 
+#include "measure/step_clock.h"
 #include "strategies/registry.h"
-#include "train/learner.h"
-#include "train/step_clock.h"
-#include "train/torch_learner.h"
+#include "train/worker.h"
 
 namespace lockstep {
 
@@ -27,7 +26,7 @@ class OneWorker {
     const Plan::Position at = plan_.position(number);
     const Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
     clock_.start();
-    learner_->compute(number);
+    compute(*learner_, learner_->open_step(number));
     clock_.ready();
     strategy_->update(replica_, step);
     clock_.end();

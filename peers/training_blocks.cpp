@@ -17,12 +17,12 @@
 #include "cli/core_binding.h"
 #include "collectives/all_reduce.h"
 #include "collectives/barrier.h"
+#include "collectives/gather.h"
 #include "lockstep/ranks.h"
 #include "measure/metered.h"
+#include "measure/step_clock.h"
 #include "strategies/registry.h"
-#include "train/gather.h"
-#include "train/learner.h"
-#include "train/step_clock.h"
+#include "train/worker.h"
 #include "transport/channels.h"
 
 namespace lockstep {
@@ -58,7 +58,7 @@ class Worker {
   void step(const std::string& way) {
     const Plan::Position at = plan_.position(taken_);
     clock_.start();
-    learner_->compute(taken_);
+    compute(*learner_, learner_->open_step(taken_));
     clock_.ready();
     if (way == "meet") barrier(metered_, kTogether);
     if (way == "together")

@@ -47,7 +47,7 @@ const std::map<std::string, std::string> kMayInclude = {
     {"transport", "core"},
     {"compression", "core"},
     {"collectives", "core transport compression"},
-    {"measure", "core transport"},
+    {"measure", "core transport collectives"},
     {"cluster", "core transport"},
     {"bench", "core"},  // the peers' programs link it, so nothing of our transports
     {"strategies", "core transport compression collectives"},

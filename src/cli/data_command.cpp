@@ -12,11 +12,11 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/names.h"
 #include "core/units.h"
 #include "data/drawn_pictures.h"
 #include "data/published.h"
-#include "train/json_text.h"
 
 namespace lockstep {
 namespace {

@@ -13,8 +13,8 @@
 #include "cli/interrupt.h"
 #include "cluster/child.h"
 #include "core/error.h"
+#include "core/whole_file.h"
 #include "data/published.h"
-#include "train/files.h"
 
 namespace lockstep {
 namespace {

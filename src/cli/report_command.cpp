@@ -6,9 +6,9 @@
 #include "cli/commands.h"
 #include "cli/study_products.h"
 #include "core/error.h"
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "study/csv_chart.h"
-#include "train/files.h"
-#include "train/json_text.h"
 
 namespace lockstep {
 namespace {

@@ -20,13 +20,13 @@
 #include "cluster/blocked_signals.h"
 #include "cluster/child.h"
 #include "cluster/output.h"
+#include "core/json_text.h"
 #include "core/units.h"
 #include "study/plan.h"
 #include "study/results.h"
 #include "study/runner.h"
 #include "study/study.h"
-#include "train/json_text.h"
-#include "train/watcher.h"
+#include "train/result.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {

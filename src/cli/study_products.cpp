@@ -5,10 +5,10 @@
 #include <ctime>
 #include <filesystem>
 
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "study/figures.h"
 #include "study/report_data.h"
-#include "train/files.h"
-#include "train/json_text.h"
 #include "web/report_page.h"
 
 namespace lockstep {

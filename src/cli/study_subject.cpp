@@ -13,9 +13,9 @@
 #include "core/error.h"
 #include "core/names.h"
 #include "core/slices.h"
+#include "data/content.h"
 #include "data/open.h"
 #include "models/registry.h"
-#include "train/content.h"
 
 namespace lockstep {
 namespace {

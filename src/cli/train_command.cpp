@@ -18,14 +18,14 @@
 #include "cluster/job.h"
 #include "cluster/output.h"
 #include "cluster/start.h"
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "measure/machine.h"
+#include "replica/network.h"
 #include "strategies/registry.h"
 #include "train/checkpoint.h"
-#include "train/files.h"
-#include "train/json_text.h"
 #include "train/replay.h"
-#include "train/torch_learner.h"
-#include "train/worker.h"
+#include "train/trainer.h"
 
 namespace lockstep {
 namespace {
@@ -131,7 +131,7 @@ Training::Training(TrainConfig config, const TrainFlags& flags, std::optional<St
             experiment_.config.ends_by_epochs() ? experiment_.config.epochs : 0, flags.tells()) {
   // What was opened, and not what was asked for, is what workers and a resumed run open again.
   experiment_.config.data = experiment_.data.spec;
-  parameters_ = experiment_.hollow() ? experiment_.hollow_parameters
+  parameters_ = experiment_.hollow() ? experiment_.hollow_parameters()
                                      : parameter_count(*network_for(experiment_));
 }
 

@@ -8,11 +8,11 @@
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/whole_file.h"
 #include "study/toml_text.h"
+#include "train/checkpoint.h"
 #include "train/cluster_spec.h"
-#include "train/files.h"
 #include "train/replay.h"
-#include "train/resume.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cluster/output.h"
-#include "train/watcher.h"
+#include "train/result.h"
 
 namespace lockstep {
 

@@ -15,12 +15,12 @@
 #include "cluster/child.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
+#include "collectives/gather.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
 #include "strategies/audit.h"
-#include "train/conditions.h"
-#include "train/gather.h"
 #include "train/replay.h"
+#include "transport/conditions.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
 
@@ -33,7 +33,9 @@ void sleep_for(double seconds) {
 
 WorkerOutcome train_under(Rank& rank, const Experiment& experiment, const WorkerOptions& options,
                           const Sleep& sleep, const Faulty::Die& die = {}) {
-  Conditioned conditioned(rank, conditions_from(experiment.config), sleep, die);
+  const TrainConfig& config = experiment.config;
+  Conditioned conditioned(rank, conditions_from(config.faults, config.shape, config.ranks()), sleep,
+                          die);
   return train_repeatably(conditioned.rank(), experiment, options, program_facts());
 }
 

@@ -1,5 +1,5 @@
 // Where a training runs: on processes of ours, as a process of another launcher, as threads, or
-// simulated. The ranks do the same in all of them: train/worker.h.
+// simulated. The ranks do the same in all of them: train/trainer.h.
 #pragma once
 
 #include <csignal>
@@ -7,7 +7,7 @@
 #include "cli/flags.h"
 #include "cluster/output.h"
 #include "cluster/start.h"
-#include "train/worker.h"
+#include "train/trainer.h"
 
 namespace lockstep {
 

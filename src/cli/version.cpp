@@ -4,7 +4,7 @@
 #include <lockstep_commit.h>
 #include <lockstep_libraries.h>
 
-#include "train/json_text.h"
+#include "core/json_text.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 //                 broadcast         collectives/broadcast.h
 //   train         TrainConfig       train/config.h           the flags of `lockstep train`
 //                 Experiment        train/experiment.h       the data, and who reads what
-//                 train()           train/worker.h           the training loop, one rank's part
+//                 train()           train/trainer.h          the training loop, one rank's part
 //   invent        Strategy          strategies/strategy.h    how replicas are kept in step
 //                 StrategyRow       strategies/registry.h    what is known before one is made
 //                 Statement         strategies/statement.h   what the audit holds it to: in step
@@ -34,6 +34,6 @@
 #include "strategies/registry.h"
 #include "strategies/statement.h"
 #include "strategies/strategy.h"
-#include "train/worker.h"
+#include "train/trainer.h"
 #include "transport/channels.h"
 #include "transport/simulated.h"

@@ -111,18 +111,34 @@ void TorchReplica::zero_gradients() {
   zero_.clear();
 }
 
-double TorchReplica::backward(const torch::Tensor& x, const torch::Tensor& y, const Loss& loss) {
+void TorchReplica::begin() {
   zero_gradients();
   set_training(true);
   if (hooks_) hooks_->forget();
-  double mean = 0;
-  if (x.size(0) > 0)
-    mean = compute([&] {
-      const torch::Tensor value = loss(network_->forward(x), y);
-      value.backward();
-      return value.item<double>();
-    });
+}
+
+torch::Tensor TorchReplica::forward(const torch::Tensor& x, const torch::Tensor& y,
+                                    const Loss& loss) {
+  return compute([&] { return loss(network_->forward(x), y); });
+}
+
+void TorchReplica::backward(const torch::Tensor& loss) {
+  compute([&] { loss.backward(); });
+}
+
+void TorchReplica::end() {
   if (hooks_) hooks_->flush();
+}
+
+double TorchReplica::backward(const torch::Tensor& x, const torch::Tensor& y, const Loss& loss) {
+  begin();
+  double mean = 0;
+  if (x.size(0) > 0) {
+    const torch::Tensor value = forward(x, y, loss);
+    backward(value);
+    mean = value.item<double>();
+  }
+  end();
   return mean;
 }
 

@@ -98,11 +98,16 @@ class TorchReplica final : public Replica {
 
   // The mean loss over the batch, given the network's output and `y`.
   using Loss = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& y)>;
-  // Forward and backward: the gradients are those of this batch, and its loss is returned. An
-  // empty batch has gradients and loss of zero.
+  // A step: begin() sets the gradients to zero; forward() computes a batch's loss, and backward()
+  // of that loss adds to the gradients; end() ends the step.
+  void begin();
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& y, const Loss&);
+  void backward(const torch::Tensor& loss);
+  void end();
+  // The whole step on one batch: returns its loss. An empty batch has gradients and loss of zero.
   double backward(const torch::Tensor& x, const torch::Tensor& y, const Loss&);
   // From then on, called during every backward as BackwardHooks::Ready says; all parts have been
-  // reported when backward() returns.
+  // reported when end() returns.
   void on_slice_ready(BackwardHooks::Ready);
   // The output as in use: no dropout, batch norm by its statistics, no gradients.
   torch::Tensor predict(const torch::Tensor& x);

@@ -24,6 +24,7 @@ class AllReduceSgd final : public Strategy, public Statement, public Fed {
   }
   void expect(Replica&, const Step& step) override { mean_->open(step, step.samples); }
   void ready(Slice part) override { mean_->ready(part); }
+  bool begins_early() const override { return mean_->begins_early(); }
 
   void update(Replica& replica, const Step& step) override {
     if (!of_weights_) mean_->run(step, step.samples);

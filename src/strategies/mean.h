@@ -40,6 +40,8 @@ class Mean {
   // That part of the numbers is final, and is the mean's until run() returns. Never blocks. Each
   // number is told at most once in an exchange, in any order.
   virtual void ready(Slice) {}
+  // Does ready() begin anything? If not, it need not be called.
+  virtual bool begins_early() const { return false; }
   // Returns when all numbers are the mean, the same bits on all workers. Numbers that were not told
   // are ready now. Opens the exchange unless open() did.
   void run(const Step& step, std::span<const std::size_t> samples) {

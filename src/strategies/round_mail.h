@@ -9,7 +9,7 @@
 //                        to its hands_in
 //
 // A task is a number: which samples it has every rank knows from the plan of the run. Models travel
-// in these messages or as files (train/weight_files.h).
+// in these messages or as files (round_files.h).
 #pragma once
 
 #include <deque>

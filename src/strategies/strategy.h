@@ -182,6 +182,9 @@ class Fed {
   // returned, since nothing inside backward may pass virtual time. Parts do not overlap; those that
   // were not told are ready when update() is called.
   virtual void ready(Slice part) = 0;
+  // Does a part that is ready begin anything before update()? If not, neither function is called.
+  // The same from construction to destruction.
+  virtual bool begins_early() const { return true; }
 
  protected:
   ~Fed() = default;

@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "core/names.h"
+#include "core/whole_file.h"
 #include "study/study_file.h"
-#include "train/files.h"
 
 namespace lockstep::study {
 namespace {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "measure/machine.h"
 #include "study/bench_report.h"
 #include "study/comparison.h"
@@ -13,7 +14,6 @@
 #include "study/samples.h"
 #include "study/statistics.h"
 #include "train/config.h"
-#include "train/json_text.h"
 
 namespace lockstep::study {
 namespace {

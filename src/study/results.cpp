@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "core/json_text.h"
 #include "study/figures.h"
-#include "train/json_text.h"
 
 namespace lockstep::study {
 namespace {

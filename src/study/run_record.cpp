@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "train/files.h"
-#include "train/json_text.h"
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "train/run_folder.h"
 
 namespace lockstep::study {

@@ -8,11 +8,11 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/ordinary_file.h"
+#include "core/whole_file.h"
 #include "study/plan.h"
 #include "study/run_record.h"
-#include "train/files.h"
-#include "train/json_text.h"
 #include "train/run_folder.h"
 
 namespace lockstep::study {

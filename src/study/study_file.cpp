@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/names.h"
+#include "core/whole_file.h"
 #include "study/toml_text.h"
-#include "train/files.h"
 
 namespace lockstep::study {
 namespace {

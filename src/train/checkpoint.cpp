@@ -5,11 +5,13 @@
 #include <map>
 #include <optional>
 
+#include "collectives/gather.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/units.h"
-#include "train/files.h"
-#include "train/gather.h"
-#include "train/json_text.h"
+#include "core/whole_file.h"
+#include "train/cluster_spec.h"
+#include "train/run_folder.h"
 
 namespace lockstep {
 namespace {
@@ -219,6 +221,68 @@ void Checkpoint::read(int rank, const std::string& name, Bytes into) const {
 std::string newest_checkpoint(const std::string& run) {
   const auto all = checkpoints_in(folder_of_all(run));
   return all.empty() ? "" : all.rbegin()->second.string();
+}
+
+Resumable run_to_resume(const std::string& path) {
+  const Checkpoint checkpoint(path);
+  checkpoint.verify();
+  Resumable found;
+  try {
+    found.config = config_from(checkpoint.about().at("config"));
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(
+        fmt::format("{}/manifest.json does not say what it is of", checkpoint.folder()));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}/manifest.json: {}", checkpoint.folder(), e.what()));
+  }
+  found.config.resume = checkpoint.folder();
+  found.config.out = run_of_checkpoint(checkpoint.folder());
+  found.config.profile_out.clear();
+  found.config.record.clear();
+  found.config.replay.clear();
+  for (const std::string& damaged : checkpoint.passed_over())
+    found.notices.push_back(
+        fmt::format("a newer checkpoint is not whole, so the run goes on from {}: {}",
+                    checkpoint.folder(), damaged));
+  if (found.config.out.empty()) return found;
+  const auto run = RunFolder(found.config.out).read();
+  if (run["status"] == "failed" && !run.value("reason", "").empty())
+    found.notices.push_back(fmt::format("the run had failed: {}", run.value("reason", "")));
+  return found;
+}
+
+void check_resumable(const TrainConfig& saved, const TrainConfig& asked) {
+  const auto before = to_json(saved), after = to_json(asked);
+  const auto refuse = [&](const std::string& setting) {
+    throw UsageError(
+        fmt::format("the checkpoint {} is of a run with {} {}, so it can't go on with {}",
+                    saved.resume, setting, before.at(setting).dump(), after.at(setting).dump()));
+  };
+  for (const Setting& setting : settings())
+    if (const std::string name(setting.name); !setting.may_change && before[name] != after[name])
+      refuse(name);
+  // Virtual time does not go on as wall time, nor wall time as virtual.
+  const bool was_simulated = cluster_kind(saved.cluster) == "sim";
+  if (was_simulated != (cluster_kind(asked.cluster) == "sim")) refuse("cluster");
+}
+
+void check_goes_on(const std::string& path, const Found& found) {
+  const Checkpoint checkpoint(path);
+  if (checkpoint.step() > found.steps)
+    throw UsageError(
+        fmt::format("the checkpoint {} was taken after {} steps, so it can't go on to step {}: "
+                    "give more --steps, --samples or --epochs, or an earlier checkpoint",
+                    checkpoint.folder(), checkpoint.step(), found.steps));
+  const auto check = [&](const char* what, const char* key, const std::string& sha256) {
+    const auto before = checkpoint.about().value(key, nlohmann::json(""));
+    if (before != "" && before != sha256)
+      throw UsageError(
+          fmt::format("the {} changed since the checkpoint {} was taken (SHA-256 {}, was {}), so "
+                      "it can't go on",
+                      what, checkpoint.folder(), sha256, before.dump()));
+  };
+  check("data", "data_sha256", found.data_sha256);
+  check("model's file", "model_sha256", found.model_sha256);
 }
 
 }  // namespace lockstep

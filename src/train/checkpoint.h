@@ -3,6 +3,8 @@
 // got that name.
 //
 // All ranks write to the same folder, so on several hosts it must be a shared one.
+//
+// Also what going on from one needs: which settings it fixes, and which may change.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "train/config.h"
 #include "transport/transport.h"
 
 namespace lockstep {
@@ -66,5 +69,25 @@ class Checkpoint {
   nlohmann::json about_, files_;
   std::vector<std::string> passed_over_;
 };
+
+struct Resumable {
+  TrainConfig config;
+  std::vector<std::string> notices;  // a sentence each: what is not as one would expect
+};
+// The configuration of the run whose checkpoint lies at `path`, after every file of the checkpoint
+// has been compared with the manifest. `resume` is the checkpoint's folder, `out` the folder of the
+// run that the checkpoint lies in, or empty. Files that the run wrote elsewhere are not written
+// again unless they are asked for again: a manifest never chooses where to write. UsageError.
+Resumable run_to_resume(const std::string& path);
+// UsageError names a setting that can't change between a checkpoint and what goes on from it.
+void check_resumable(const TrainConfig& saved, const TrainConfig& asked);
+// What a run that goes on has now.
+struct Found {
+  std::uint64_t steps = 0;
+  std::string data_sha256, model_sha256;  // see Experiment
+};
+// UsageError if more steps were taken before that checkpoint than the run has now, or if the data
+// or the model's file have changed since.
+void check_goes_on(const std::string& checkpoint, const Found&);
 
 }  // namespace lockstep

@@ -62,7 +62,13 @@ void read_compute(const Options& options, int ranks, Simulation& simulation) {
   simulation.measured = !options.has("step") && !options.has("profile");
   if (options.has("profile")) {
     simulation.profile = read_profile(options.text("profile"));
-    compute.step_s = simulation.profile->step_s();
+    const Profile& profile = *simulation.profile;
+    compute.step_s = profile.step_s();
+    compute.forward = profile.forward_s / compute.step_s;
+    compute.backward = profile.backward_s / compute.step_s;
+    for (const SliceTime& one : profile.ready)
+      compute.ready.push_back(
+          {one.part, profile.backward_s > 0 ? std::min(1.0, one.ready_s / profile.backward_s) : 1});
   }
   if (options.has("step")) compute.step_s = options.seconds("step");
   compute.jitter = options.number("jitter", 0);
@@ -87,6 +93,14 @@ Options options_of(const std::string& spec) {
 }
 
 }  // namespace
+
+double ComputeTime::of(int rank, double share, Rng& random) const {
+  const auto found = slow.find(rank);
+  const double factor = found == slow.end() ? 1 : found->second;
+  // A step never takes less than a tenth of its usual time, however unlucky the draw.
+  const double luck = jitter > 0 ? std::max(0.1, 1 + jitter * random.normal()) : 1;
+  return step_s * factor * luck * share;
+}
 
 std::span<const ClusterRow> clusters() { return kClusters; }
 std::span<const std::string_view> network_keys() { return kNetworkKeys; }

@@ -1,6 +1,7 @@
 // The clusters of `--cluster`: local, sim:… and netns:…, with the same words for both.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,7 +9,8 @@
 
 #include "cluster/netns.h"
 #include "core/options.h"
-#include "train/compute_time.h"
+#include "core/rng.h"
+#include "measure/profile.h"
 #include "transport/simulated_cluster.h"
 
 namespace lockstep {
@@ -29,6 +31,28 @@ NetnsOptions netns_from(const std::string& spec);
 // From hosts x ranks_per_host if `asked` is 0 and hosts is given, else as asked, which then must
 // agree; else `otherwise`.
 int ranks_in(const std::string& spec, int asked, int otherwise);
+
+// How long a step's computation takes in simulation: a number or a profile, made slower or unsteady
+// rank by rank. It is never measured while simulating, so that runs repeat.
+struct ComputeTime {
+  double step_s = 0.1;         // forward, backward and optimiser on a full batch
+  double jitter = 0;           // relative deviation of a step's time, normal
+  std::map<int, double> slow;  // by rank: its factor
+  // What a step's time is spent on, as shares of it: forward, backward, and the rest on the
+  // optimiser. Where no profile says so: one third and two thirds.
+  double forward = 1.0 / 3, backward = 2.0 / 3;
+  // Of a profile: after which share of backward each part of the gradients is ready. Where none
+  // says so, backward takes as long for each parameter.
+  struct Ready {
+    Slice part;
+    double share = 0;
+  };
+  std::vector<Ready> ready = {};
+
+  // Of `rank`'s next step on `share` of a full batch (0 to 1, or more). Draws from `random` if
+  // there is jitter.
+  double of(int rank, double share, Rng& random) const;
+};
 
 // A simulated cluster with workers that compute.
 struct Simulation {

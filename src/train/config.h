@@ -20,14 +20,14 @@ struct TrainConfig {
 #include "train/settings.def"
 #undef SETTING
   // A strategy of one's own that `strategy` may name (see registry.h), of a program that uses the
-  // library. Outlives the run, and is not written: who resumes gives it again.
+  // library. Outlives the run, and is not written: a program that resumes gives it again.
   const StrategyRow* own_strategy = nullptr;
 
-  // All that is to be known of the strategy before it is made. UsageError: no such strategy.
+  // What is known of the strategy before it is made. UsageError: no such strategy.
   const StrategyRow& strategy_row() const;
 
-  // Are servers parts of workers? Co-located ones are, unless workers go apart: who computes can't
-  // answer, so there each is a rank of its own, on the host of its worker.
+  // Are servers parts of workers? Co-located servers are, unless workers go apart: a rank that
+  // computes can't answer, so there each server is a rank of its own, on the host of its worker.
   bool servers_within_workers() const;
   int ranks() const { return workers + (servers_within_workers() ? 0 : servers); }
   bool ends_by_epochs() const { return steps == 0 && samples == 0 && seconds == 0; }
@@ -51,17 +51,17 @@ nlohmann::ordered_json to_json(const TrainConfig&);
 // wrong type.
 TrainConfig config_from(const nlohmann::json&, TrainConfig base = {});
 
-// What a strategy may ask of such a run, but for its steps.
+// What a strategy may ask about such a run; the number of steps is left to the caller.
 RunTerms run_terms(const TrainConfig&);
 
-// Fills in the number of servers where nobody said: 1, or none. UsageError: no such strategy.
+// Fills in the number of servers if it is not given: 1, or none. UsageError: no such strategy.
 void complete(TrainConfig&);
-// Fills in what is recorded where nobody said: 10 samples a second and a timeline of the first 500
-// steps; nothing in simulations of more than 64 ranks or without numbers, which would spend their
-// time on it. REQUIRES: the number of workers is known. UsageError.
+// Fills in what is recorded if it is not given: 10 samples a second and a timeline of the first 500
+// steps. Simulations of more than 64 ranks or without numbers would spend their time on records,
+// and so have none. REQUIRES: the number of workers is known. UsageError.
 void complete_records(TrainConfig&);
 
-// UsageError if a flag is wrong, alone or together with others; all that can be known without
+// UsageError if a flag is wrong, alone or together with others, as far as that can be known without
 // opening data or files. REQUIRES: complete().
 void check(const TrainConfig&);
 

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
-#include "train/files.h"
-#include "train/gather.h"
+#include "collectives/gather.h"
+#include "core/whole_file.h"
+#include "train/worker.h"
 
 namespace lockstep {
 namespace {
@@ -135,12 +137,14 @@ Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::ui
 }
 
 void evaluate(Transport& workers, Learner& learner, const Experiment& experiment,
-              const Model& model, std::span<const float> own, bool takes_part, Score& score) {
+              const Model& model, std::span<const float> own, bool takes_part, Score& score,
+              Transport* stages) {
   const double apart = takes_part ? distance(own, model.weights) : 0;
   const AsModel as_model(learner, model);
   const std::size_t classes = experiment.data.test->classes();
   const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
-  const Tally tally = learner.tally(mine);
+  Tally tally = tally_of(learner, mine, stages);
+  for (auto* by_class : {&tally.correct, &tally.samples, &tally.answers}) by_class->resize(classes);
   // Not the memory that the model was copied to: what the network has answered with.
   if (experiment.config.audit) prove_same(learner.held_by_network(), model, "scored");
   std::vector<double> sums = numbers_of(tally);
@@ -174,6 +178,82 @@ std::string save_model(Learner& learner, const Model& model, const std::string& 
   if (audit) prove_same(learner.held_by_network(), model, "saved");
   if (audit && !path.empty()) prove_same(learner.read_model(path), model, "read back from " + path);
   return checksum(learner.replica().weights().bytes());
+}
+
+namespace {
+
+void prove(const char* what, const std::vector<float>& mean, const std::vector<Term>& terms) {
+  if (mean.empty()) return;
+  if (const auto wrong = mismatch(projected(mean), terms, mean.size()))
+    throw AuditError(fmt::format("audit: the {} of the model {}", what, *wrong));
+}
+
+}  // namespace
+
+MeanOfCopies::MeanOfCopies(const ScoreCopy::About& about, const ScoreCopy& first, bool audit)
+    : audit_(audit),
+      first_(first.weights),
+      by_mass_(first_.size()),
+      evenly_(first_.size()),
+      model_(first.model),
+      own_statistics_(first.statistics),
+      statistics_(own_statistics_.size()) {
+  add(about, first);
+  if (!model_.empty()) terms_ = {{1, about.model}};
+}
+
+void MeanOfCopies::add(const ScoreCopy::About& about, const ScoreCopy& copy) {
+  const double mass = about.mass, weight = mass * about.samples;
+  if (mass > 0 && mass_ == 0) {  // the first that takes part: those before it do not count
+    std::ranges::fill(evenly_, 0.0f);
+    square_ = 0;
+    count_ = 0;
+  }
+  const bool counts = mass > 0 || mass_ == 0;
+  for (std::size_t i = 0; i < first_.size(); ++i) {
+    const double apart = double(copy.weights[i]) - double(first_[i]);
+    by_mass_[i] += static_cast<float>(mass * apart);
+    if (!counts) continue;
+    evenly_[i] += static_cast<float>(apart);
+    square_ += apart * apart;
+  }
+  for (std::size_t i = 0; i < statistics_.size(); ++i)
+    statistics_[i] += weight * copy.statistics[i];
+  if (model_.empty()) terms_.push_back({mass, about.weights});
+  statistics_terms_.push_back({weight, about.statistics});
+  mass_ += mass;
+  weight_ += weight;
+  if (counts) ++count_;
+}
+
+Model MeanOfCopies::model() {
+  Model model{std::move(model_), own_statistics_};
+  if (model.weights.empty()) {
+    const bool all_are_nothing = mass_ == 0;  // those that had taken part are gone
+    const std::vector<float>& sum = all_are_nothing ? evenly_ : by_mass_;
+    const double whole = all_are_nothing ? count_ : mass_;
+    model.weights.resize(first_.size());
+    for (std::size_t i = 0; i < first_.size(); ++i)
+      model.weights[i] = static_cast<float>(first_[i] + sum[i] / whole);
+    for (Term& term : terms_) term.factor = all_are_nothing ? 1 / whole : term.factor / whole;
+  }
+  for (std::size_t i = 0; i < statistics_.size() && weight_ > 0; ++i)
+    model.statistics[i] = static_cast<float>(statistics_[i] / weight_);
+  for (Term& term : statistics_terms_) term.factor /= weight_;
+  if (!audit_) return model;
+  prove("weights", model.weights, terms_);
+  if (weight_ > 0) prove("statistics", model.statistics, statistics_terms_);
+  return model;
+}
+
+double MeanOfCopies::distance(const std::vector<float>& model) const {
+  double along = 0, square = 0;
+  for (std::size_t i = 0; i < first_.size(); ++i) {
+    const double apart = double(model[i]) - double(first_[i]);
+    along += apart * evenly_[i];
+    square += apart * apart;
+  }
+  return std::max(0.0, (square_ - 2 * along) / count_ + square);
 }
 
 }  // namespace lockstep

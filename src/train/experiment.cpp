@@ -4,11 +4,11 @@
 
 #include "core/error.h"
 #include "core/options.h"
+#include "data/content.h"
 #include "measure/machine.h"
 #include "replica/flat_model.h"
-#include "train/content.h"
-#include "train/resume.h"
-#include "train/torch_learner.h"
+#include "train/checkpoint.h"
+#include "train/learner.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -35,9 +35,9 @@ Data data_of(const TrainConfig& config, const Fetch& fetch) {
   return data;
 }
 
-// A global batch is taken by all workers in the same step: from one order of all samples, where
-// the split does not say who has which; else by share. In rounds each worker is alone with its
-// batches, and so is one whose batches are balanced over the classes of its own shard.
+// All workers take a global batch in the same step: from one order of all samples where the split
+// leaves open which worker has which, else by share. In rounds each worker is alone with its
+// batches, and so it is where batches are balanced over the classes of its own shard.
 Cut cut_of(const TrainConfig& config) {
   const StrategyRow& row = config.strategy_row();
   if (config.global_batch == 0 || row.goes_in_rounds()) return Cut::own;
@@ -45,7 +45,7 @@ Cut cut_of(const TrainConfig& config) {
   return config.balanced_batches ? Cut::own : Cut::by_share;
 }
 
-// Timed: what a split costs is one of the figures that are compared.
+// The time is measured because studies compare what splits cost.
 Plan plan_of(const TrainConfig& config, const Dataset& train,
              const std::vector<std::size_t>& batches, double& seconds) {
   const double start = wall_now();
@@ -83,15 +83,15 @@ std::size_t median_samples(Plan& plan) {
   return *middle;
 }
 
-// The strategy's own.
+// What the strategy has to say about such a run.
 std::optional<std::string> notice_of(const TrainConfig& config, std::uint64_t steps) {
   RunTerms terms = run_terms(config);
   terms.steps = steps;
   return notice_of_strategy(config.strategy, terms, config.own_strategy);
 }
 
-// Where gradients that count for different numbers of samples go to servers whose rule does not see
-// that.
+// A notice where gradients that count for different numbers of samples go to servers with an
+// optimiser that does not see the difference.
 std::optional<std::string> counts_alike(const TrainConfig& config, const Plan& plan) {
   const StrategyRow& row = config.strategy_row();
   const std::string_view optimiser = Options::name_in(config.optimizer);
@@ -140,7 +140,6 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   if (!config.resume.empty()) check_goes_on(config.resume, {steps, data_sha256, model_sha256});
   if (hollow()) {
     parameters = laid_out(network_for(*this)->parameters());
-    hollow_parameters = parameters.back().slice.end();
   } else if (data.train->slow() || data.test->slow()) {
     readers = std::make_unique<ReaderPool>(std::max(1, cores / config.ranks()));
   }

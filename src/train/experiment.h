@@ -1,6 +1,6 @@
-// All that the ranks of one process share, worked out once from the configuration: data, who reads
-// what, how many steps. Nothing in it changes while ranks use it; each takes its own copy of the
-// plan.
+// What the ranks of one process share, worked out once from the configuration: the data, which
+// worker reads which samples, how many steps. Nothing in it changes while ranks use it; each rank
+// takes its own copy of the plan.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct Experiment {
   Data data;
   double split_s = 0;
   Plan plan;
-  // Of the whole run, of each worker; kOpenEnd: known when it is over (see run_end.h).
+  // Of the whole run, of each worker; kOpenEnd: known when it is over (see timetable.h).
   std::uint64_t steps = 0;
   // For the schedule of the learning rate: steps an epoch, of the first; and steps of the run, of
   // workers that take equally many.
@@ -40,17 +40,17 @@ struct Experiment {
 
   int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
-  // Where only sizes count: the network's parameters, and how many numbers these are.
-  std::vector<Parameter> parameters;
-  std::size_t hollow_parameters = 0;
-  // Of what a run that is resumed or replayed must find again; empty where nothing is kept, and of
-  // a model that is no file.
+  std::vector<Parameter> parameters;    // of the network, where only sizes count
+  // A run that is resumed or replayed must find the same data and the same model's file. Empty where
+  // nothing of the kind is kept; model_sha256 also where the model is no file.
   std::string data_sha256, model_sha256;
 
   // Do all workers take every step together?
   bool in_step() const { return strategy.pace == Pace::together; }
   bool has_open_end() const { return steps == kOpenEnd; }
   bool hollow() const { return simulation && !simulation->numerics; }
+  // How many numbers a hollow network has.
+  std::size_t hollow_parameters() const { return parameters.back().slice.end(); }
   std::size_t full_batch(int worker) const { return batches_.at(worker); }
   // Threads of a worker, chosen if the configuration leaves it open.
   int threads(int cores) const;

@@ -4,13 +4,17 @@
 
 #include <bit>
 #include <filesystem>
+#include <sstream>
 
 #include "cluster/host_cgroup.h"
 #include "cluster/netns.h"
 #include "collectives/broadcast.h"
+#include "collectives/gather.h"
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "measure/machine.h"
-#include "train/gather.h"
-#include "train/resume.h"
+#include "train/evaluate.h"
+#include "train/run_state.h"
 #include "transport/channels.h"
 #include "transport/real_rank.h"
 
@@ -22,29 +26,44 @@ constexpr Tag kOrigin = channels::kOrigin;
 constexpr std::uint64_t kSettleSteps = 64;  // at most so many steps of a timeline are lost
 constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 
+// A resumed run appends to this file of JSON lines. Drops the lines whose `key` is more than
+// `step`, since these steps will be taken again, and what a crash left of a line.
+void cut_after(const std::string& path, const std::string& key, std::uint64_t step) {
+  if (!std::filesystem::exists(path)) return;
+  std::istringstream lines(read_whole(path));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = json_in(line);
+    if (!json.is_object()) continue;
+    const auto number = json.value(key, nlohmann::ordered_json(0));
+    if (number.is_number() && number <= step) kept += line + "\n";
+  }
+  write_whole(path, kept);
+}
+
 }  // namespace
 
-Recorder::Recorder(Rank& rank, const Experiment& experiment, StepClock& clock, const Moved& moved,
-                   Watcher* watcher)
+Recorder::Recorder(Rank& rank, const Experiment& experiment, const WorkerOptions& options,
+                   Plan& plan, StepClock& clock, const MeteredRank& metered)
     : rank_(rank),
       experiment_(experiment),
+      options_(options),
+      plan_(plan),
       clock_(clock),
-      moved_(moved),
-      watcher_(watcher),
+      metered_(metered),
       keeper_(experiment.strategy.goes_in_rounds() ? experiment.config.workers : 0),
       window_(step_window(experiment.config.timeline)),
       waited_(rank.size()),
       waited_since_score_(rank.size()) {}
 
-void Recorder::begin(const RunFolder* folder, bool own_process, const Resumed& resumed) {
+void Recorder::begin(const Resumed& resumed) {
   taken_ = settled_ = resumed.step;
   if (!resumed.waited.by_rank.empty()) waited_ = resumed.waited;
   scored_ = {resumed.samples, clock_.training_s()};
-  const std::string path = text_of_first(rank_.peers, folder ? folder->path() : "");
+  folder_ = text_of_first(rank_.peers, options_.folder ? options_.folder->path() : "");
   origin_s_ = clock_.at_first(rank_.clock.now()) - resumed.elapsed_s;
   broadcast(rank_.peers, kOrigin, Values(&origin_s_, 1, Type::fp64));
-  folder_ = path;
-  if (!path.empty()) write([&] { open_files(path, own_process, resumed.step); });
+  if (!folder_.empty()) write([&] { open_files(resumed.step); });
 }
 
 void Recorder::write(const std::function<void()>& what) {
@@ -57,33 +76,33 @@ void Recorder::write(const std::function<void()>& what) {
     events_.reset();
     // Without the file's name, which differs by rank: one sentence is enough for all of them.
     const std::string all = e.what(), why = all.substr(all.rfind(": ") + 1);
-    if (watcher_)
-      watcher_->notice(fmt::format(
+    if (options_.watcher)
+      options_.watcher->notice(fmt::format(
           "samples, timeline and scores are not written to {} any more, training goes on:{}",
           folder_, why.starts_with(' ') ? why : " " + all));
   }
 }
 
-void Recorder::open_files(const std::string& folder, bool own_process, std::uint64_t step) {
+void Recorder::open_files(std::uint64_t step) {
   const TrainConfig& config = experiment_.config;
   // On other hosts the run's folder may not be there: then what this rank keeps is kept there.
-  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(folder_);
   if (config.sample_every > 0) {
-    const std::string path = fmt::format("{}/worker-{}.jsonl", folder, rank_.rank());
+    const std::string path = fmt::format("{}/worker-{}.jsonl", folder_, rank_.rank());
     cut_after(path, "step", step);
-    sampler_ = open_sampler(path, own_process);
+    sampler_ = open_sampler(path);
     sampler_->post(progress());
   }
   if (rank_.rank() != keeper_) return;
-  cut_after(folder + "/metrics.jsonl", "steps", step);
+  cut_after(folder_ + "/metrics.jsonl", "steps", step);
   if (window_.last > 0)
-    timeline_.emplace(folder + "/timeline.json", config.workers, rank_.size(), step);
+    timeline_.emplace(folder_ + "/timeline.json", config.workers, rank_.size(), step);
   calendar_origin_s_ = calendar_now() - elapsed_s();
   if (config.tensorboard)
-    events_.emplace(folder + "/events.out.tfevents.lockstep", step, calendar_now());
+    events_.emplace(folder_ + "/events.out.tfevents.lockstep", step, calendar_now());
 }
 
-std::unique_ptr<Sampler> Recorder::open_sampler(const std::string& path, bool own_process) const {
+std::unique_ptr<Sampler> Recorder::open_sampler(const std::string& path) const {
   const TrainConfig& config = experiment_.config;
   const bool simulated = experiment_.simulation.has_value();
   const int r = rank_.rank();
@@ -101,7 +120,7 @@ std::unique_ptr<Sampler> Recorder::open_sampler(const std::string& path, bool ow
       {"period_seconds", config.sample_every},
       {"simulated",
        simulated}}.dump();
-  if (!own_process) return sampler_of_steps(options, rank_.clock);
+  if (!options_.own_process) return sampler_of_steps(options, rank_.clock);
   if (cluster_kind(config.cluster) == "netns") {
     options.interface = NetnsHosts::kIface;
     options.cgroup_prefix = HostCgroup::kPrefix;
@@ -109,7 +128,7 @@ std::unique_ptr<Sampler> Recorder::open_sampler(const std::string& path, bool ow
   return sampler_of_process(options);
 }
 
-RankProgress Recorder::progress() const { return {taken_, moved_.exchanged(), moved_.other()}; }
+RankProgress Recorder::progress() const { return {taken_, metered_.exchanged(), metered_.other()}; }
 
 void Recorder::stepped(std::uint64_t taken) {
   taken_ = taken;
@@ -195,7 +214,25 @@ void Recorder::take_in(Transport& present, const std::vector<TimedStep>& mine,
   if (timeline_) write([&] { timeline_->flush(); });
 }
 
-void Recorder::scored(Score& score, std::uint64_t samples) {
+void Recorder::keep(ProgressLog& log, Score& score, std::uint64_t samples, bool publishes) {
+  if (publishes) publish(score, samples);
+  if (!experiment_.hollow()) log.scored(score);
+  if (score.ends_epoch) log.epoch_ended(score.training_s);
+  if (!publishes || experiment_.hollow()) return;
+  if (options_.folder) write([&] { options_.folder->add_metrics(to_json(score)); });
+  // Not where the run is now: scores of ranks that go apart come late.
+  const std::uint64_t step = score.steps > 0 ? score.steps - 1 : 0;
+  if (options_.watcher) options_.watcher->score(score, plan_.position(step).epoch);
+}
+
+void Recorder::keep_model(Learner& learner, const Model& model) {
+  if (options_.folder) options_.folder->make_room_for_model();
+  model_sha256_ =
+      save_model(learner, model, options_.folder ? options_.folder->model() : std::string(),
+                 experiment_.config.audit);
+}
+
+void Recorder::publish(Score& score, std::uint64_t samples) {
   const double seconds = score.training_s - scored_.training_s;
   score.waited_for = waited_since_score_.straggler(seconds * experiment_.config.workers);
   if (events_) {
@@ -211,7 +248,7 @@ void Recorder::scored(Score& score, std::uint64_t samples) {
     write([&] { events_->flush(); });
   }
   scored_ = {samples, score.training_s};
-  waited_since_score_ = WaitedFor(rank_.size());
+  waited_since_score_ = Stragglers(rank_.size());
 }
 
 void Recorder::finish(Transport& present, std::set<int>* gone) {
@@ -227,8 +264,13 @@ void Recorder::finish(Transport& present, std::set<int>* gone) {
 
 double Recorder::elapsed_s() const { return clock_.at_first(rank_.clock.now()) - origin_s_; }
 
-std::optional<int> Recorder::straggler() const {
-  return waited_.straggler(clock_.training_s() * experiment_.config.workers);
+void Recorder::add_waits(TrainResult& result) const {
+  for (Json& rank : result.ranks) {
+    const Stragglers::Share& share = waited_.by_rank[rank["rank"].get<int>()];
+    rank["waited_for_steps"] = share.steps;
+    rank["waited_for_seconds"] = share.seconds;
+  }
+  result.straggler = waited_.straggler(clock_.training_s() * experiment_.config.workers);
 }
 
 std::optional<MemoryPeaks> Recorder::peaks() const {

@@ -1,7 +1,8 @@
-// What a rank keeps of its run while it goes on, beside the scores: samples of what it uses
-// (worker-R.jsonl), and on rank 0 the timeline of all ranks, who was waited for, and TensorBoard's
-// events. Where the run is kept nowhere, only who was waited for. What can't be written, on a full
-// disk say, never ends a run: it is told once, and from then on none of this is written.
+// The records of a run on one rank: samples of what it uses (worker-R.jsonl), and on the rank that
+// keeps the records the timeline of all ranks, who was waited for, scores, TensorBoard's events and
+// the model. Where the run has no folder nothing is written. A record that can't be written, on a
+// full disk say, never ends a run: the watcher is told once, and from then on no record is written;
+// the model alone is an error.
 #pragma once
 
 #include <functional>
@@ -9,34 +10,34 @@
 #include <optional>
 #include <set>
 
+#include "measure/event_file.h"
+#include "measure/metered_rank.h"
 #include "measure/sampler.h"
-#include "train/event_file.h"
+#include "measure/step_clock.h"
+#include "measure/stragglers.h"
+#include "measure/timeline.h"
 #include "train/experiment.h"
-#include "train/moved.h"
+#include "train/learner.h"
 #include "train/result.h"
-#include "train/run_folder.h"
-#include "train/step_clock.h"
-#include "train/timeline.h"
-#include "train/waited_for.h"
-#include "train/watcher.h"
+#include "train/trainer.h"
 
 namespace lockstep {
 
+class ProgressLog;  // run_state.h
+
 class Recorder {
  public:
-  // All outlive this. `watcher`: of this rank, or none. Where ranks keep no common pace nothing
-  // here is collective before the end.
-  Recorder(Rank&, const Experiment&, StepClock&, const Moved&, Watcher* watcher);
+  // All outlive this. Where ranks keep no common pace nothing here is collective before the end.
+  Recorder(Rank&, const Experiment&, const WorkerOptions&, Plan&, StepClock&, const MeteredRank&);
 
   // Where a resumed run was.
   struct Resumed {
     std::uint64_t step = 0, samples = 0;
     double elapsed_s = 0;
-    WaitedFor waited;  // rank 0's
+    Stragglers waited;  // rank 0's
   };
-  // Collective: the run starts now, or goes on. `folder`: rank 0's counts. `own_process`: no other
-  // rank shares this rank's process.
-  void begin(const RunFolder* folder, bool own_process, const Resumed&);
+  // Collective: the run starts now, or goes on. The folder is rank 0's.
+  void begin(const Resumed&);
 
   // After each step. Collective from time to time, when stamps are brought together so that a crash
   // can't take much of the timeline along.
@@ -47,19 +48,22 @@ class Recorder {
   void settle(Transport& present, std::set<int>* gone = nullptr);
   // An evaluation, on this rank's clock, after so many steps.
   void evaluated(double start, double end, std::uint64_t taken);
-  // Rank 0's: completes the score with who was waited for since the last one, and tells TensorBoard
-  // of it. `samples`: trained on so far, by all workers.
-  void scored(Score&, std::uint64_t samples);
+  // Adds a score to the log. Where `publishes` it also goes to the files and the watcher, completed
+  // with who was waited for since the last one. `samples`: trained on before it, by all workers.
+  void keep(ProgressLog&, Score&, std::uint64_t samples, bool publishes);
+  // Writes what the run has come to, on the rank that leads: its part of the network.
+  void keep_model(Learner&, const Model&);
+  const std::string& model_sha256() const { return model_sha256_; }  // of what was written
   // At the end of the run: all files are complete.
   void finish(Transport& present, std::set<int>* gone = nullptr);
 
-  // Does that, unless writing has failed before.
-  void write(const std::function<void()>& what);
-
-  double elapsed_s() const;                                // since the run's start
-  const WaitedFor& waited_for() const { return waited_; }  // rank 0's, settled steps
-  std::optional<int> straggler() const;                    // rank 0's, of the whole run
-  std::optional<MemoryPeaks> peaks() const;                // after finish()
+  // What this rank has moved by the strategy, since the run's start.
+  Traffic exchanged() const { return metered_.exchanged(); }
+  double elapsed_s() const;                                 // since the run's start
+  const Stragglers& waited_for() const { return waited_; }  // rank 0's, settled steps
+  // Where this rank keeps the records: how each rank was waited for in the whole run.
+  void add_waits(TrainResult&) const;
+  std::optional<MemoryPeaks> peaks() const;  // after finish()
 
  private:
   struct Evaluated {
@@ -71,8 +75,11 @@ class Recorder {
     double training_s = 0;
   };
 
-  void open_files(const std::string& folder, bool own_process, std::uint64_t step);
-  std::unique_ptr<Sampler> open_sampler(const std::string& path, bool own_process) const;
+  void open_files(std::uint64_t step);
+  std::unique_ptr<Sampler> open_sampler(const std::string& path) const;
+  // Does that, unless writing has failed before.
+  void write(const std::function<void()>& what);
+  void publish(Score&, std::uint64_t samples);
   RankProgress progress() const;
   std::vector<double> row_of(const std::vector<TimedStep>&) const;
   void take_in(Transport& present, const std::vector<TimedStep>& mine,
@@ -84,21 +91,22 @@ class Recorder {
 
   Rank& rank_;
   const Experiment& experiment_;
+  const WorkerOptions& options_;
+  Plan& plan_;
   StepClock& clock_;
-  const Moved& moved_;
-  Watcher* const watcher_;
+  const MeteredRank& metered_;
   const int keeper_;  // the rank that keeps the records of all: the manager, where there is one
   const StepWindow window_;
   double origin_s_ = 0;  // the run's start on rank 0's clock
   std::uint64_t taken_ = 0, settled_ = 0;
   std::vector<Evaluated> evaluated_;  // since the last settle()
-  WaitedFor waited_, waited_since_score_;
+  Stragglers waited_, waited_since_score_;
   Mark scored_;
   double calendar_origin_s_ = 0;
   std::unique_ptr<Sampler> sampler_;
   std::optional<Timeline> timeline_;
   std::optional<EventFile> events_;
-  std::string folder_;
+  std::string folder_, model_sha256_;
   bool failed_ = false;  // to write
 };
 

@@ -6,10 +6,10 @@
 #include <array>
 #include <filesystem>
 
+#include "collectives/gather.h"
+#include "core/json_text.h"
 #include "train/cluster_spec.h"
-#include "train/conditions.h"
-#include "train/gather.h"
-#include "train/json_text.h"
+#include "transport/conditions.h"
 #include "transport/real_rank.h"
 #include "transport/witnessed.h"
 
@@ -186,7 +186,7 @@ void check_repeatable(const TrainConfig& config) {
   if (!config.resume.empty())
     throw UsageError(fmt::format(
         "{} does not work with --resume: a record begins with the run's first step", flag));
-  for (const Fault& fault : conditions_from(config).faults)
+  for (const Fault& fault : conditions_from(config.faults, config.shape, config.ranks()).faults)
     if (fault.kind == Fault::Kind::kill)
       throw UsageError(fmt::format(
           "{} does not work with --fault kill: a rank that dies leaves no record", flag));

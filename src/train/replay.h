@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/worker.h"
+#include "train/trainer.h"
 
 namespace lockstep {
 

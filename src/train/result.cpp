@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "collectives/gather.h"
+#include "core/json_text.h"
+
 namespace lockstep {
 namespace {
 
@@ -10,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 Json or_null(bool there, Json value) { return there ? std::move(value) : Json(nullptr); }
 
-// Who steps together starts each step with what the last one left.
+// Workers in step start each step with what the last one left: no staleness.
 Json staleness_of(const TrainResult& result) {
   std::vector<std::uint64_t> histogram;
   for (const Json& rank : result.ranks) {
@@ -123,6 +126,22 @@ Score score_from_json(const nlohmann::json& json) {
           json.at("accuracy_by_class"),
           json.at("most_predicted_share"),
           waited_for.is_null() ? std::nullopt : std::optional<int>(waited_for)};
+}
+
+void gather_reports(Transport& present, const RankReport& mine, const SampleCurve& curve,
+                    const std::vector<std::string>& damaged, std::set<int>* gone,
+                    TrainResult& result) {
+  for (const std::string& text : gather_texts(present, to_json(mine).dump(), gone))
+    if (!text.empty()) result.ranks.push_back(Json::parse(text));
+  std::ranges::sort(result.ranks, {},
+                    [](const Json& rank) { return rank["rank"].template get<int>(); });
+  std::vector<SampleCurve> curves;
+  for (const std::vector<double>& row : rows_at_first(present, curve.numbers(), gone))
+    if (!row.empty()) curves.push_back(SampleCurve::from(row));
+  result.steady = steady_rate(curves);
+  for (const std::string& text : gather_texts(present, json_text(damaged), gone))
+    if (!text.empty())
+      for (const auto& file : Json::parse(text)) result.damaged.insert(file);
 }
 
 const Score* reaches(const std::vector<Score>& scores, double target) {

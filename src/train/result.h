@@ -1,5 +1,6 @@
-// What came out of a run: the summary of cli.md, in run.json under `result` and on stdout with
-// --json. Units are in the names; a figure that does not exist is null.
+// What comes out of a run, on the way and at its end: scores, and the summary that is in run.json
+// under `result` and on stdout with --json. Units are in the names; a figure that does not exist is
+// null.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,11 +11,12 @@
 
 #include "measure/ledger.h"
 #include "measure/machine.h"
+#include "measure/sample_curve.h"
 #include "measure/sampler.h"
+#include "measure/step_clock.h"
 #include "strategies/figures.h"
 #include "train/config.h"
-#include "train/sample_curve.h"
-#include "train/step_clock.h"
+#include "transport/transport.h"
 
 namespace lockstep {
 
@@ -78,8 +80,33 @@ struct TrainResult {
   void count_steps();
 };
 
+// Collective over `present`: on the first of them, what all ranks report, the steady rate that
+// follows from their curves, and the damaged files that any has found. `gone`: see gather.h.
+void gather_reports(Transport& present, const RankReport& mine, const SampleCurve&,
+                    const std::vector<std::string>& damaged, std::set<int>* gone, TrainResult&);
+
 // The first score that reaches the target, or null.
 const Score* reaches(const std::vector<Score>&, double target);
 nlohmann::ordered_json summary(const TrainConfig&, const TrainResult&);
+
+// Where a run is.
+struct Progress {
+  std::uint64_t step = 0, steps = 0;  // taken, in all; 0: not known yet
+  int epoch = 0;                      // from 0
+  double loss = 0;                    // of rank 0's last batch
+  std::uint64_t samples = 0;          // by all workers, since this process started
+  double training_s = 0;              // for those
+};
+
+// Follows a run while it goes on: the progress line, the terminal, the launcher. Rank 0 alone calls
+// step() and score(), between steps; any rank calls notice(), from its own thread.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void notice(const std::string& sentence) = 0;
+  // After every step: must cost next to nothing.
+  virtual void step(const Progress&) = 0;
+  virtual void score(const Score&, int epoch) = 0;
+};
 
 }  // namespace lockstep

@@ -1,10 +1,11 @@
-#include "train/rounds.h"
-
+// Workers that go in rounds, and their manager.
 #include <algorithm>
 #include <cmath>
 
+#include "strategies/round_files.h"
 #include "strategies/round_strategy.h"
-#include "train/weight_files.h"
+#include "train/evaluate.h"
+#include "train/loops.h"
 #include "transport/awake_clock.h"
 
 namespace lockstep {
@@ -14,11 +15,11 @@ namespace {
 constexpr double kLeastWaitSeconds = 1e-3;
 
 // Where the weights of a run travel as files: those. UsageError if the run is kept nowhere.
-std::optional<WeightFiles> files_of(Session& session) {
-  if (!in_rounds(session.strategy()).terms().by_files) return {};
-  if (!session.folder())
+std::optional<RoundFiles> files_of(const RoundStrategy& strategy, const RunFolder* folder) {
+  if (!strategy.terms().by_files) return {};
+  if (!folder)
     throw UsageError("exchange=files needs a run that is kept in a folder: use exchange=messages");
-  return WeightFiles(session.folder()->path());
+  return RoundFiles(folder->path());
 }
 
 // The mean squared distance of results from what was made of them. A task without samples has none.
@@ -38,19 +39,24 @@ double spread(Values model, const std::vector<RoundResult>& results) {
 // Trains on one task after the other, as the manager grants them.
 class RoundWorker {
  public:
-  explicit RoundWorker(Session& session)
-      : session_(session),
-        strategy_(in_rounds(session.strategy())),
-        mail_(session.rank().peers, session.crew().workers),
-        plan_(session.experiment.plan),
-        files_(files_of(session)) {}
+  RoundWorker(const Trainee& trainee, Worker& worker, const Timetable& timetable,
+              const Members& members, StepClock& clock)
+      : trainee_(trainee),
+        worker_(worker),
+        timetable_(timetable),
+        members_(members),
+        clock_(clock),
+        strategy_(in_rounds(trainee.strategy)),
+        mail_(trainee.rank.peers, trainee.crew.workers),
+        plan_(trainee.experiment.plan),
+        files_(files_of(strategy_, trainee.options.folder)) {}
 
   void run() {
     for (std::optional<RoundNote> missed;;) {
-      session_.check_stopped();
+      timetable_.check_stopped();
       const double start = now();
       const RoundNote task = mail_.want();
-      session_.clock().between_steps(0, std::max(0.0, now() - start - task.aside_s));
+      clock_.between_steps(0, std::max(0.0, now() - start - task.aside_s));
       if (task.kind == RoundNote::Kind::over) return;
       if (load(task)) {
         work(task);
@@ -71,11 +77,11 @@ class RoundWorker {
     const RoundModel into = model();
     if (!files_)
       mail_.receive(into);
-    else if (!files_->read(WeightFiles::of_round(task.round), into))
+    else if (!files_->read(RoundFiles::of_round(task.round), into))
       return false;
-    session_.learner().set_statistics(statistics_);
-    strategy_.starts_from(session_.replica(), model().statistics, task.proof);
-    session_.clock().between_steps(now() - start, 0);
+    trainee_.learner.set_statistics(statistics_);
+    strategy_.starts_from(trainee_.replica, model().statistics, task.proof);
+    clock_.between_steps(now() - start, 0);
     return true;
   }
 
@@ -92,17 +98,17 @@ class RoundWorker {
   void work(const RoundNote& task) {
     const int epoch = static_cast<int>(task.round);
     const std::vector<std::uint32_t> indices = indices_of(task, epoch);
-    const std::size_t batch = session_.experiment.full_batch(task.task);
-    session_.replica().forget();
-    session_.learner().open_task(indices, batch, epoch);
-    std::vector<std::size_t> samples(session_.crew().workers);
+    const std::size_t batch = trainee_.experiment.full_batch(task.task);
+    trainee_.replica.forget();
+    trainee_.learner.open_task(indices, batch, epoch);
+    std::vector<std::size_t> samples(trainee_.crew.workers);
     double loss = 0;
     const std::vector<Slice> batches = pieces({0, indices.size()}, batch);
     for (std::size_t i = 0; i < batches.size(); ++i) {
-      session_.check_stopped();
+      timetable_.check_stopped();
       if (mail_.is_refused()) return;
-      samples[session_.rank().rank()] = batches[i].count;
-      loss += session_.take_of_task({plan_.steps_before(epoch) + i, epoch, samples}, i) *
+      samples[trainee_.rank.rank()] = batches[i].count;
+      loss += worker_.take_of_task(members_, {plan_.steps_before(epoch) + i, epoch, samples}, i) *
               static_cast<double>(batches[i].count);
     }
     const auto count = static_cast<double>(indices.size());
@@ -112,29 +118,32 @@ class RoundWorker {
   void hand_in(const RoundNote& task, double loss, std::uint64_t samples) {
     const double start = now();
     const RoundModel result = model();
-    const RoundProof proof = strategy_.comes_with(session_.replica(), result.statistics);
-    const std::string file = WeightFiles::of_result(task.round, task.task, session_.rank().rank());
+    const RoundProof proof = strategy_.comes_with(trainee_.replica, result.statistics);
+    const std::string file = RoundFiles::of_result(task.round, task.task, trainee_.rank.rank());
     if (files_) files_->write(file, result);
     const bool counts =
         mail_.hand_in({RoundNote::Kind::hands_in, task.task, task.round, proof, 0, loss, samples},
                       files_ ? std::nullopt : std::optional(result));
     if (files_ && !counts) files_->remove(file);
-    session_.clock().between_steps(now() - start, 0);
+    clock_.between_steps(now() - start, 0);
   }
 
   // This worker's, as it is now.
   RoundModel model() {
-    statistics_ = session_.learner().statistics();
-    return {session_.replica().weights(),
-            Values(statistics_.data(), statistics_.size(), Type::fp32)};
+    statistics_ = trainee_.learner.statistics();
+    return {trainee_.replica.weights(), Values(statistics_.data(), statistics_.size(), Type::fp32)};
   }
-  double now() const { return session_.rank().clock.now(); }
+  double now() const { return trainee_.rank.clock.now(); }
 
-  Session& session_;
+  const Trainee trainee_;
+  Worker& worker_;
+  const Timetable& timetable_;
+  const Members& members_;
+  StepClock& clock_;
   RoundStrategy& strategy_;
   WorkerMail mail_;
   Plan plan_;
-  const std::optional<WeightFiles> files_;
+  const std::optional<RoundFiles> files_;
   std::vector<float> statistics_;
 };
 
@@ -142,23 +151,28 @@ class RoundWorker {
 // computes nothing itself while a round is open.
 class RoundManager {
  public:
-  explicit RoundManager(Session& session)
-      : session_(session),
-        strategy_(in_rounds(session.strategy())),
-        files_(files_of(session)),
-        mail_(session.rank().peers, session.crew().workers),
-        book_(session.crew().workers, strategy_.terms().tasks),
-        alone_(session.rank().peers, {session.rank().rank()}),
-        plan_(session.experiment.plan),
-        statistics_(session.learner().statistics()),
-        came_(session.crew().workers),
-        workers_(session.crew().workers),
-        awake_(session.rank().clock.now()),
-        ended_(session.rank().clock.now()) {}
+  RoundManager(const Trainee& trainee, const Timetable& timetable, Recorder& recorder,
+               const Members& members, RunState& state)
+      : trainee_(trainee),
+        timetable_(timetable),
+        recorder_(recorder),
+        members_(members),
+        state_(state),
+        strategy_(in_rounds(trainee.strategy)),
+        files_(files_of(strategy_, trainee.options.folder)),
+        mail_(trainee.rank.peers, trainee.crew.workers),
+        book_(trainee.crew.workers, strategy_.terms().tasks),
+        alone_(trainee.rank.peers, {trainee.rank.rank()}),
+        plan_(trainee.experiment.plan),
+        statistics_(trainee.learner.statistics()),
+        came_(trainee.crew.workers),
+        workers_(trainee.crew.workers),
+        awake_(trainee.rank.clock.now()),
+        ended_(trainee.rank.clock.now()) {}
 
   // All rounds. TransportError: all workers are gone.
   void run() {
-    const auto epochs = static_cast<int>(session_.experiment.config.epochs);
+    const auto epochs = static_cast<int>(trainee_.experiment.config.epochs);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       const double begun = now();
       open(epoch, begun - ended_);
@@ -167,7 +181,7 @@ class RoundManager {
       strategy_.aggregate(view(), results);
       if (files_) files_->remove_until(round_);
       ended_ = now();
-      session_.clock().between_steps(ended_ - gathered, gathered - begun);
+      state_.clock.between_steps(ended_ - gathered, gathered - begun);
       log(epoch, results);
       score(epoch, results);
     }
@@ -177,15 +191,14 @@ class RoundManager {
   // What the run has come to.
   Model model() {
     strategy_.proof_of(view());
-    const std::span<const float> weights = floats(session_.replica().weights());
+    const std::span<const float> weights = floats(trainee_.replica.weights());
     return {{weights.begin(), weights.end()}, statistics_};
   }
 
   // After all ranks have met.
-  void complete(TrainResult& result) {
-    result.tasks_reissued = reissued_;
-    result.tasks_dropped = dropped_;
+  TaskCounts close() {
     if (files_) files_->remove_all();
+    return {reissued_, dropped_};
   }
 
  private:
@@ -207,20 +220,20 @@ class RoundManager {
     round_ = static_cast<std::uint64_t>(epoch);
     proof_ = strategy_.proof_of(view());
     given_ = files_ ? nullptr : std::make_shared<const ModelCopy>(view());
-    if (files_) files_->write(WeightFiles::of_round(round_), view());
+    if (files_) files_->write(RoundFiles::of_round(round_), view());
     book_.open(round_, awake_s());
     deal_to_waiting(aside_s);
   }
 
   std::vector<RoundResult> gather() {
     for (;;) {
-      session_.check_stopped();
+      timetable_.check_stopped();
       if (is_complete()) break;
       if (mail_.present() == 0)
         throw TransportError(TransportError::Kind::dead, 0,
                              fmt::format("all {} workers are gone in epoch {}: nobody is left to "
                                          "train",
-                                         session_.crew().workers, round_ + 1));
+                                         trainee_.crew.workers, round_ + 1));
       deal_to_waiting(0);
       const double next_s = book_.next_in_s(awake_s());
       const double most_s = std::isinf(next_s) ? patience_s() : AwakeClock::kLookSeconds;
@@ -241,7 +254,7 @@ class RoundManager {
     over_ = true;
     deal_to_waiting(now() - ended_);
     while (!all_are([](const Worker& worker) { return worker.state == State::left; })) {
-      session_.check_stopped();
+      timetable_.check_stopped();
       if (const auto event = mail_.next({now() + patience_s()})) handle(*event);
     }
   }
@@ -302,7 +315,7 @@ class RoundManager {
       return mail_.take(worker, came.model->view());
     }
     // It was written before it was handed in.
-    if (!files_->read(WeightFiles::of_result(round_, note.task, worker), came.model->view()))
+    if (!files_->read(RoundFiles::of_result(round_, note.task, worker), came.model->view()))
       files_->throw_not_shared(fmt::format("rank {}'s result of epoch {}", worker, round_ + 1));
   }
 
@@ -335,50 +348,53 @@ class RoundManager {
   // All steps of the epoch at once, with what came of them.
   void log(int epoch, const std::vector<RoundResult>& results) {
     const std::uint64_t taken = plan_.steps_before(epoch + 1);
-    const double training_s = session_.clock().training_s();
-    std::vector<std::size_t> samples(session_.crew().workers);
+    const double training_s = state_.clock.training_s();
+    std::vector<std::size_t> samples(trainee_.crew.workers);
     for (std::uint64_t step = plan_.steps_before(epoch); step + 1 < taken; ++step)
-      session_.log().stepped({step, epoch, samples}, 0, training_s);
+      state_.log.stepped({step, epoch, samples}, 0, training_s);
     double loss = 0, count = 0;
     for (const RoundResult& result : results) {
       samples[result.worker] += result.samples;
       loss += result.loss * static_cast<double>(result.samples);
       count += static_cast<double>(result.samples);
     }
-    session_.log().loss(count > 0 ? loss / count : 0, static_cast<std::size_t>(count));
-    session_.log().stepped({taken - 1, epoch, samples}, 0, training_s);
-    session_.recorder().stepped(taken);
-    if (session_.watcher())
-      session_.watcher()->step(session_.log().progress(session_.experiment.steps));
+    state_.log.loss(count > 0 ? loss / count : 0, static_cast<std::size_t>(count));
+    state_.log.stepped({taken - 1, epoch, samples}, 0, training_s);
+    recorder_.stepped(taken);
+    if (members_.leads() && trainee_.options.watcher)
+      trainee_.options.watcher->step(state_.log.progress(trainee_.experiment.steps));
   }
 
   void score(int epoch, const std::vector<RoundResult>& results) {
     // All that travels comes by here.
-    const Traffic moved = session_.moved().exchanged();
+    const Traffic moved = recorder_.exchanged();
     Score score =
-        ProgressLog::score_from(session_.log().totals(moved.bytes_sent + moved.bytes_received),
-                                plan_.steps_before(epoch + 1), true, session_.clock().training_s());
-    if (!session_.experiment.hollow()) {
-      const Values weights = session_.replica().weights();
-      evaluate(alone_, session_.learner(), session_.experiment, model(), floats(weights), true,
+        ProgressLog::score_from(state_.log.totals(moved.bytes_sent + moved.bytes_received),
+                                plan_.steps_before(epoch + 1), true, state_.clock.training_s());
+    if (!trainee_.experiment.hollow()) {
+      const Values weights = trainee_.replica.weights();
+      evaluate(alone_, trainee_.learner, trainee_.experiment, model(), floats(weights), true,
                score);
       score.consensus_distance = spread(weights, results);
     }
-    session_.keep(score, session_.log().samples(), session_.leads());
+    recorder_.keep(state_.log, score, state_.log.samples(), members_.leads());
   }
 
   RoundModel view() {
-    return {session_.replica().weights(),
-            Values(statistics_.data(), statistics_.size(), Type::fp32)};
+    return {trainee_.replica.weights(), Values(statistics_.data(), statistics_.size(), Type::fp32)};
   }
-  double now() const { return session_.rank().clock.now(); }
+  double now() const { return trainee_.rank.clock.now(); }
   // By this clock tasks are out: no worker is given up for the time that this process stood still.
   double awake_s() { return awake_.now(now()); }
-  double patience_s() const { return session_.rank().peers.patience_seconds(); }
+  double patience_s() const { return trainee_.rank.peers.patience_seconds(); }
 
-  Session& session_;
+  const Trainee trainee_;
+  const Timetable& timetable_;
+  Recorder& recorder_;
+  const Members& members_;
+  RunState& state_;
   RoundStrategy& strategy_;
-  const std::optional<WeightFiles> files_;
+  const std::optional<RoundFiles> files_;
   ManagerMail mail_;
   TaskBook book_;
   Group alone_;
@@ -397,20 +413,18 @@ class RoundManager {
 
 }  // namespace
 
-WorkerOutcome run_rounds(Session& session) {
-  session.start();
-  if (session.crew().works()) {
-    RoundWorker(session).run();
-    session.meet_the_living();
-    return session.finish();
+TaskCounts run_rounds(const Trainee& trainee, Worker& worker, const Timetable& timetable,
+                      Recorder& recorder, Members& members, RunState& state) {
+  if (trainee.crew.works()) {
+    RoundWorker(trainee, worker, timetable, members, state.clock).run();
+    members = members.survivors();
+    return {};
   }
-  RoundManager manager(session);
+  RoundManager manager(trainee, timetable, recorder, members, state);
   manager.run();
-  session.meet_the_living();
-  if (!session.experiment.hollow()) session.write(manager.model());
-  WorkerOutcome outcome = session.finish();
-  manager.complete(outcome.result);
-  return outcome;
+  members = members.survivors();
+  if (!trainee.experiment.hollow()) recorder.keep_model(trainee.learner, manager.model());
+  return manager.close();
 }
 
 }  // namespace lockstep

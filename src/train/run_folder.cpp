@@ -10,10 +10,11 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/ordinary_file.h"
+#include "core/values.h"
+#include "core/whole_file.h"
 #include "measure/machine.h"
-#include "train/files.h"
-#include "train/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -207,7 +208,7 @@ RunFolder RunFolder::create(const TrainConfig& config, const Json& facts) {
   fs::remove(config.out + "/" + kNext, error);
   const std::uint64_t parameters =
       facts.is_object() ? facts.value("parameters", std::uint64_t{0}) : 0;
-  const std::uint64_t model = sizeof(float) * parameters;
+  const std::uint64_t model = size_of(Type::fp32) * parameters;
   reserve_file(config.out + "/" + kReserve, room_for_end(config) + model + model / 8);
   if (!again) {
     folder.write(run);

@@ -290,7 +290,7 @@ class ScoreLane::Job {
   std::shared_ptr<const ScoreCopy> own_;
 };
 
-ScoreLane::ScoreLane(const Rank& rank, const Experiment& experiment, Session::Pacemaker pacemaker,
+ScoreLane::ScoreLane(const Rank& rank, const Experiment& experiment, Pacemaker pacemaker,
                      std::size_t weights, std::size_t statistics, Keep keep)
     : lock_(rank.lock.unrecorded()),
       self_(rank.rank()),
@@ -405,7 +405,7 @@ int ScoreLane::held_up_by() {
 
 bool ScoreLane::has_room() {
   const std::lock_guard hold(lock_);
-  return waiting() < std::max(kMostInAll, kMostBytes / (count_ * sizeof(float)));
+  return waiting() < std::max(kMostInAll, kMostBytes / (count_ * size_of(Type::fp32)));
 }
 
 ScoreLane::Losses ScoreLane::take_scored_losses() {

@@ -15,7 +15,7 @@
 // come to. It is asked for by a word of its own, so scores of the shelf, however late they come,
 // leave it alone.
 //
-// Used by a rank and its lane of scores at once, and owned by both: a job may outlive the session
+// Used by a rank and its lane of scores at once, and owned by both: a job may outlive the training
 // that posted it by a moment.
 #pragma once
 
@@ -27,10 +27,14 @@
 #include <utility>
 #include <vector>
 
-#include "train/score_copy.h"
-#include "train/session.h"
+#include "train/evaluate.h"
+#include "train/run_state.h"
 
 namespace lockstep {
+
+// Picks, of these workers (ranks of the job), the one that sets the pace of scores: the one with
+// the most samples in an epoch, the first of several. Any thread may call it.
+using Pacemaker = std::function<int(const std::vector<int>& workers)>;
 
 class ScoreLane {
  public:
@@ -38,8 +42,8 @@ class ScoreLane {
   // rank rests, by the lane. `here`: it was scored on this rank.
   using Keep = std::function<void(Score&, std::uint64_t run_samples, bool here)>;
   // For copies of so many weights and statistics. The experiment outlives the jobs.
-  ScoreLane(const Rank&, const Experiment&, Session::Pacemaker, std::size_t weights,
-            std::size_t statistics, Keep);
+  ScoreLane(const Rank&, const Experiment&, Pacemaker, std::size_t weights, std::size_t statistics,
+            Keep);
   ScoreLane(const ScoreLane&) = delete;
 
   struct Finished {
@@ -84,7 +88,7 @@ class ScoreLane {
   Finished score(const Gathered&);
   // Nobody asks any more.
   void close() { set(closing_); }
-  // The session goes away, and the job when it is rung.
+  // The training ends, and the job when it is rung.
   void abandon() { set(abandoned_); }
 
   // Steps of which the scorer waits for a copy that nobody has asked this worker for; 0: none.
@@ -149,7 +153,7 @@ class ScoreLane {
   Lock& lock_;
   const int self_;
   const Experiment& experiment_;
-  const Session::Pacemaker pacemaker_;
+  const Pacemaker pacemaker_;
   const int workers_;
   const std::size_t count_, statistics_;  // numbers of a copy
   const Keep keep_;

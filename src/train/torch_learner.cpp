@@ -1,5 +1,4 @@
-#include "train/torch_learner.h"
-
+// The learner that computes with LibTorch: a whole network, and a whole batch at once.
 #include <cfenv>
 #include <cmath>
 #include <optional>
@@ -7,7 +6,9 @@
 
 #include "data/loader.h"
 #include "measure/machine.h"
+#include "models/registry.h"
 #include "replica/torch_replica.h"
+#include "train/learner.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -15,16 +16,10 @@ namespace {
 
 constexpr std::size_t kTestBatch = 500;
 
-// Has this thread's arithmetic produced a NaN, or an infinity, since it was made? The processor
-// keeps note of that for free, where looking at every gradient would cost a pass over them.
-class ArithmeticWatch {
- public:
-  ArithmeticWatch() { std::feclearexcept(kBad); }
-  bool alarmed() const { return std::fetestexcept(kBad) != 0; }
-
- private:
-  static constexpr int kBad = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
-};
+// This thread's arithmetic has produced a NaN, or an infinity, since these flags were cleared. The
+// processor keeps note of that for free, where looking at every gradient would cost a pass over
+// them.
+constexpr int kBadArithmetic = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
 
 torch::Tensor cross_entropy(const torch::Tensor& output, const torch::Tensor& y) {
   return torch::nn::functional::cross_entropy(output, y);
@@ -51,23 +46,33 @@ void add(const Batch& batch, const torch::Tensor& output, Tally& tally) {
   }
 }
 
-// How `predict` answers that part of the test set.
-Tally tally_of(const Experiment& experiment, Slice part, const Forward& predict) {
-  const Dataset& set = *experiment.data.test;
-  const std::vector<double> none(set.classes());
-  Tally tally{none, none, none};
-  Loader loader(
-      set, [&](std::uint64_t i) { return test_picks(part, i); },
-      (part.count + kTestBatch - 1) / kTestBatch, experiment.readers.get());
-  for (std::uint64_t i = 0; i * kTestBatch < part.count; ++i) {
-    const Batch batch = loader.batch(i);
-    add(batch, predict(batch.x), tally);
+// A part of the test set that is being answered, batch by batch.
+class Test {
+ public:
+  Test(const Experiment& experiment, Slice part)
+      : batches_(static_cast<int>((part.count + kTestBatch - 1) / kTestBatch)),
+        loader_(
+            *experiment.data.test, [part](std::uint64_t i) { return test_picks(part, i); },
+            static_cast<std::uint64_t>(batches_), experiment.readers.get()) {
+    const std::vector<double> none(experiment.data.test->classes());
+    tally_ = {none, none, none};
   }
-  return tally;
-}
 
-// Its network is in use, not in training: it draws no random numbers, so that it may compute while
-// the rank's own does, which has LibTorch's one generator to itself.
+  int batches() const { return batches_; }
+  void answer(int i, const Forward& predict) {
+    const Batch batch = loader_.batch(static_cast<std::uint64_t>(i));
+    add(batch, predict(batch.x), tally_);
+  }
+  const Tally& tally() const { return tally_; }
+
+ private:
+  const int batches_;
+  Loader loader_;
+  Tally tally_;
+};
+
+// Its network is in use, not in training, and so draws no random numbers: it may compute while the
+// rank's own network does, which has LibTorch's one generator to itself.
 class TorchExaminer final : public Examiner {
  public:
   TorchExaminer(const Experiment& experiment, const ComputeTurns& turns)
@@ -85,7 +90,10 @@ class TorchExaminer final : public Examiner {
   Tally tally(Slice part) override {
     torch::set_num_threads(experiment_.threads(this_machine().cores));
     const torch::NoGradGuard no_grad;
-    return tally_of(experiment_, part, [&](const auto& x) { return network_->forward(x); });
+    Test test(experiment_, part);
+    for (int i = 0; i < test.batches(); ++i)
+      test.answer(i, [&](const auto& x) { return network_->forward(x); });
+    return test.tally();
   }
 
  private:
@@ -140,10 +148,51 @@ class TorchLearner final : public Learner {
 
   Replica& replica() override { return replica_; }
 
-  double compute(std::uint64_t step) override {
+  int open_step(std::uint64_t step) override {
     const double start = wall_now();
-    return compute_on(train_->batch(step), start, step);
+    return open(train_->batch(step), start, step);
   }
+  int open_task_batch(std::size_t i, std::uint64_t step) override {
+    const double start = wall_now();
+    return open(task_->batch(i), start, step);
+  }
+  int open_test(Slice part) override {
+    test_.emplace(experiment_, part);
+    return test_->batches();
+  }
+
+  Values forward(int micro) override {
+    if (test_)
+      test_->answer(micro, [&](const auto& x) { return replica_.predict(x); });
+    else
+      loss_ = replica_.forward(batch_.x, batch_.y, cross_entropy);
+    forward_end_ = wall_now();
+    return kNoValues;
+  }
+  Values backward(int) override {
+    replica_.backward(loss_);
+    return kNoValues;
+  }
+
+  double end_step() override {
+    const double loss = loss_.defined() ? loss_.item<double>() : 0;
+    loss_.reset();
+    batch_ = {};
+    replica_.end();
+    times_.forward_s = forward_end_ - start_;
+    times_.backward_s = wall_now() - forward_end_;
+    // Other threads keep notes of their own.
+    if (std::fetestexcept(kBadArithmetic) != 0 || !std::isfinite(loss) ||
+        torch::get_num_threads() > 1)
+      check(loss);
+    return loss;
+  }
+  Tally end_test() override {
+    Tally tally = test_->tally();
+    test_.reset();
+    return tally;
+  }
+
   void read_with(const Team& team) override {
     if (team == std::exchange(team_, team)) return;
     open_train();  // what was read ahead was another's part
@@ -157,18 +206,13 @@ class TorchLearner final : public Learner {
     task_.emplace(*experiment_.data.train, picks, (indices.size() + batch - 1) / batch,
                   experiment_.readers.get());
   }
-  double compute_of_task(std::size_t i, std::uint64_t step) override {
-    const double start = wall_now();
-    return compute_on(task_->batch(i), start, step);
-  }
   void on_slice_ready(std::function<void(Slice)> ready) override {
-    replica_.on_slice_ready(std::move(ready));
+    replica_.on_slice_ready([this, ready = std::move(ready)](Slice part) {
+      times_.ready.push_back({part, wall_now() - forward_end_});
+      ready(part);
+    });
   }
-  Halves last() const override { return halves_; }
-
-  Tally tally(Slice part) override {
-    return tally_of(experiment_, part, [&](const auto& x) { return replica_.predict(x); });
-  }
+  const Times& last() const override { return times_; }
 
   std::vector<float> statistics() override { return replica_.model().statistics(); }
   void set_statistics(const std::vector<float>& s) override { replica_.model().set_statistics(s); }
@@ -182,7 +226,7 @@ class TorchLearner final : public Learner {
     random_state_ = replica_.random().state();
     statistics_ = statistics();
     std::vector<Blob> blobs{{"random", {random_state_.data(), random_state_.size()}},
-                            {"statistics", {statistics_.data(), 4 * statistics_.size()}}};
+                            {"statistics", values_of(statistics_).bytes()}};
     for (const OptimiserState& s : replica_.optimiser().state())
       blobs.push_back({"optimiser-" + s.name, {s.values.data(), s.values.size_bytes()}});
     return blobs;
@@ -191,8 +235,7 @@ class TorchLearner final : public Learner {
   void restore(const Checkpoint& checkpoint, int rank) override {
     replica_.random().restore(checkpoint.read(rank, "random"));
     statistics_ = statistics();
-    checkpoint.read(rank, "statistics",
-                    {reinterpret_cast<std::byte*>(statistics_.data()), 4 * statistics_.size()});
+    checkpoint.read(rank, "statistics", values_of(statistics_).bytes());
     set_statistics(statistics_);
     for (const OptimiserState& s : replica_.optimiser().state())
       checkpoint.read(rank, "optimiser-" + s.name,
@@ -219,18 +262,14 @@ class TorchLearner final : public Learner {
             {turns.take, turns.give}};
   }
 
-  double compute_on(const Batch& batch, double start, std::uint64_t step) {
-    double forward_end = start;
-    const ArithmeticWatch watch;
-    const double loss = replica_.backward(batch.x, batch.y, [&](const auto& output, const auto& y) {
-      torch::Tensor mean = cross_entropy(output, y);
-      forward_end = wall_now();
-      return mean;
-    });
-    halves_ = {forward_end - start, wall_now() - forward_end};
-    // Other threads keep notes of their own.
-    if (watch.alarmed() || !std::isfinite(loss) || torch::get_num_threads() > 1) check(step, loss);
-    return loss;
+  int open(Batch batch, double start, std::uint64_t step) {
+    batch_ = std::move(batch);
+    start_ = forward_end_ = start;
+    times_.ready.clear();
+    step_ = step;
+    std::feclearexcept(kBadArithmetic);
+    replica_.begin();
+    return batch_.x.size(0) > 0 ? 1 : 0;
   }
 
   void open_train() {
@@ -238,6 +277,7 @@ class TorchLearner final : public Learner {
         *experiment_.data.train, [this](std::uint64_t step) { return picks(step); },
         experiment_.steps, experiment_.readers.get());
   }
+  static Values values_of(std::vector<float>& v) { return {v.data(), v.size(), Type::fp32}; }
   static Model model_from(Network::Numbers numbers) {
     return {std::move(numbers.parameters), std::move(numbers.buffers)};
   }
@@ -254,12 +294,12 @@ class TorchLearner final : public Learner {
     return {{first, first + static_cast<std::ptrdiff_t>(mine.count)}, variation(at.epoch)};
   }
 
-  void check(std::uint64_t step, double loss) const {
+  void check(double loss) const {
     const auto bad = replica_.first_bad_gradient();
     if (!bad && std::isfinite(loss)) return;
     throw BadGradient(fmt::format(
         "rank {}, step {}: {} is not finite; lower the learning rate, or look at the data", rank_,
-        step, bad ? "the gradient of " + *bad : fmt::format("the loss ({})", loss)));
+        step_, bad ? "the gradient of " + *bad : fmt::format("the loss ({})", loss)));
   }
 
   const Experiment& experiment_;
@@ -269,7 +309,12 @@ class TorchLearner final : public Learner {
   Team team_;
   std::optional<Loader> train_;
   std::optional<Loader> task_;
-  Halves halves_;
+  std::optional<Test> test_;  // while a part of the test set is open
+  Batch batch_;               // of the open step
+  torch::Tensor loss_;        // of it, after forward
+  std::uint64_t step_ = 0;
+  double start_ = 0, forward_end_ = 0;  // of the open step, in wall-clock time
+  Times times_;
   std::string random_state_;
   std::vector<float> statistics_;
 };

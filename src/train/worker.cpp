@@ -1,54 +1,264 @@
 #include "train/worker.h"
 
-#include "replica/torch_error.h"
-#include "strategies/server_shards.h"
-#include "train/apart.h"
-#include "train/rounds.h"
-#include "train/session.h"
+#include <algorithm>
+#include <utility>
+
+#include "measure/machine.h"
+#include "strategies/audit.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-// All workers take every step together, and meet to be scored.
-WorkerOutcome run_together(Session& session) {
-  const bool works = session.crew().works();
-  std::uint64_t step = session.start();
-  for (; !session.is_over(step); ++step) {
-    session.check_stopped(step);
-    if (works) {
-      session.take(step);
-    } else {
-      session.serve(step, step + 1);
-      session.served(step, step + 1);
-    }
-    if (session.score_due(step + 1)) session.score(step + 1);
-    if (session.checkpoint_due(step + 1)) session.save(step + 1);
+constexpr Tag kActivations = channels::kActivations,
+              kTheirGradients = channels::kActivationGradients;
+
+// What passes between this stage and its neighbours. The learner keeps what is sent in place until
+// the step ends, and so sends are ended then.
+class StageLinks {
+ public:
+  explicit StageLinks(Transport* stages) : stages_(stages) {}
+
+  void receive(int from, Tag tag, Values into) {
+    if (into.count() > 0) stages_->wait(stages_->recv(stages_->rank() + from, tag, into.bytes()));
   }
-  session.end_at(step);
-  // What ends by itself is not known to be the last step when it is taken.
-  if (session.experiment.has_open_end() && !session.has_scored(step)) session.score(step);
-  if (works && !session.experiment.hollow())
-    session.write(model_of(session.workers(), session.strategy(), session.learner(),
-                           session.log().own_samples(), session.experiment.config.audit));
-  return session.finish();
+  void send(int to, Tag tag, Values numbers) {
+    if (numbers.count() > 0)
+      open_.push_back(stages_->send(stages_->rank() + to, tag, numbers.bytes()));
+  }
+  void end() {
+    for (Pending& sent : open_) stages_->wait(sent);
+    open_.clear();
+  }
+
+ private:
+  Transport* const stages_;
+  std::vector<Pending> open_;
+};
+
+void forward_all(Learner& learner, int micro_batches, StageLinks& links, const AfterPass& after) {
+  for (int m = 0; m < micro_batches; ++m) {
+    links.receive(-1, kActivations, learner.input(m));
+    const Values output = learner.forward(m);
+    if (after) after(Pass::forward, m);
+    links.send(+1, kActivations, output);
+  }
+}
+
+Fed* fed_part(const Strategy& strategy) {
+  Fed* const fed = strategy.parts().fed;
+  return fed && fed->begins_early() ? fed : nullptr;
 }
 
 }  // namespace
 
-WorkerOutcome train(Rank& rank, const Experiment& experiment, const WorkerOptions& options) try {
-  const TrainConfig& config = experiment.config;
-  if (rank.size() != config.ranks())
-    throw UsageError(fmt::format("the run has {} workers and servers, but there are {} ranks",
-                                 config.ranks(), rank.size()));
-  Session session(rank, experiment, options);
-  if (experiment.strategy.goes_in_rounds()) return run_rounds(session);
-  return naming_servers(session.crew(), session.replica().weights().count(), [&] {
-    return experiment.in_step() ? run_together(session) : run_apart(session);
+double compute(Learner& learner, int micro_batches, Transport* stages, const AfterPass& after) {
+  StageLinks links(stages);
+  forward_all(learner, micro_batches, links, after);
+  for (int m = 0; m < micro_batches; ++m) {
+    links.receive(+1, kTheirGradients, learner.output_gradient(m));
+    const Values gradient = learner.backward(m);
+    if (after) after(Pass::backward, m);
+    links.send(-1, kTheirGradients, gradient);
+  }
+  links.end();
+  return learner.end_step();
+}
+
+Tally tally_of(Learner& learner, Slice part, Transport* stages) {
+  StageLinks links(stages);
+  forward_all(learner, learner.open_test(part), links, {});
+  links.end();
+  return learner.end_test();
+}
+
+void doze(Rank& rank, double seconds) {
+  Pending nothing = rank.peers.bell();  // which nobody rings on this lane
+  rank.peers.ending(nothing, {rank.clock.now() + seconds});
+}
+
+Worker::Worker(const Trainee& trainee, Plan& plan, RunState& state, Timetable& timetable,
+               Recorder& recorder)
+    : trainee_(trainee),
+      fed_(fed_part(trainee.strategy)),
+      plan_(plan),
+      state_(state),
+      timetable_(timetable),
+      recorder_(recorder) {
+  if (fed_)
+    trainee.learner.on_slice_ready([this](Slice part) {
+      // In simulation nothing inside backward may pass time: the parts are told after it.
+      trainee_.experiment.simulation ? ready_.push_back(part) : fed_->ready(part);
+    });
+  else if (!trainee.experiment.config.profile_out.empty())
+    trainee.learner.on_slice_ready([](Slice) {});  // the learner notes the times
+}
+
+Step Worker::step_at(std::uint64_t number) {
+  const Plan::Position at = plan_.position(number);
+  Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
+  samples_ = samples_read(trainee_.strategy, step);
+  step.samples = samples_;
+  return step;
+}
+
+void Worker::take(const Members& members, std::uint64_t number) {
+  const Step step = step_at(number);
+  take(members, step, number + 1, [&] {
+    trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.rank.rank()));
+    return trainee_.learner.open_step(number);
   });
-} catch (const Error&) {
-  throw;
-} catch (const std::exception& e) {  // LibTorch's, or the library's
-  throw InternalError(fmt::format("rank {}: {}", rank.rank(), sentence_of(e)));
+}
+
+double Worker::take_of_task(const Members& members, const Step& step, std::size_t batch) {
+  return take(members, step, ++of_tasks_,
+              [&] { return trainee_.learner.open_task_batch(batch, step.number); });
+}
+
+double Worker::take(const Members& members, const Step& step, std::uint64_t taken,
+                    const std::function<int()>& open) {
+  Strategy& strategy = trainee_.strategy;
+  StepClock& clock = state_.clock;
+  ProgressLog& log = state_.log;
+  const bool trains = lockstep::trains(strategy, step);
+  const std::size_t samples = trains ? step.samples[trainee_.rank.rank()] : 0;
+  clock.start();
+  const double loss = trains ? compute_step(step, samples, open) : 0;
+  log.loss(loss, samples);
+  clock.ready();
+  const double waited_s = figures_of(strategy).waited_s;
+  strategy.update(trainee_.replica, step);
+  clock.waited(figures_of(strategy).waited_s - waited_s);
+  clock.hidden(newly_hidden_s());
+  if (samples == 0 && !trainee_.experiment.in_step() && trainee_.experiment.has_open_end())
+    sit_out();
+  clock.end();
+  if (samples > 0) own_step_s_ = clock.last_s();
+  log.stepped(step, samples, clock.training_s());
+  const Learner::Times& times = trainee_.learner.last();
+  profiler_.add(times.forward_s, times.backward_s, clock.last_optimiser_s(), times.ready);
+  recorder_.stepped(taken);
+  if (!trainee_.experiment.in_step()) timetable_.took(log.own_samples());
+  if (members.leads() && trainee_.options.watcher)
+    trainee_.options.watcher->step(
+        log.progress(trainee_.experiment.has_open_end() ? 0 : trainee_.experiment.steps));
+  return loss;
+}
+
+double Worker::compute_step(const Step& step, std::size_t samples,
+                            const std::function<int()>& open) {
+  if (fed_) fed_->expect(trainee_.replica, step);
+  const int micro_batches = open();
+  if (trainee_.experiment.simulation) return simulate_step(micro_batches, samples);
+  return compute(trainee_.learner, micro_batches, trainee_.stages);
+}
+
+double Worker::simulate_step(int micro_batches, std::size_t samples) {
+  const ComputeTime& time = trainee_.experiment.simulation->compute;
+  Clock& clock = trainee_.rank.clock;
+  // The time of a step is that of the largest batch, which is the first worker's.
+  const auto full = static_cast<double>(trainee_.experiment.full_batch(0));
+  const double all_s =
+      time.of(trainee_.rank.rank(), static_cast<double>(samples) / full, state_.luck);
+  const int passes = std::max(1, micro_batches);
+  const double backward_s = all_s * time.backward / passes;  // of the last micro-batch
+  const double begun_s = all_s * (time.forward + time.backward) - backward_s;
+  double charged_s = 0;
+  // The last backward is charged below, between the parts of the gradients that it told.
+  const auto charge = [&](Pass pass, int micro) {
+    if (pass == Pass::backward && micro + 1 == passes) return;
+    const double pass_s = pass == Pass::forward ? all_s * time.forward / passes : backward_s;
+    clock.charge(pass_s);
+    charged_s += pass_s;
+  };
+  const bool whole = !trainee_.stages && passes == 1;
+  const double loss =
+      compute(trainee_.learner, micro_batches, trainee_.stages, whole ? AfterPass{} : charge);
+
+  for (const auto& [part, share] : ready_parts()) {
+    const double ready_s = begun_s + share * backward_s;
+    if (ready_s > charged_s) clock.charge(ready_s - std::exchange(charged_s, ready_s));
+    fed_->ready(part);
+  }
+  clock.charge(std::max(0.0, all_s - charged_s));
+  return loss;
+}
+
+std::vector<ComputeTime::Ready> Worker::ready_parts() {
+  const std::vector<ComputeTime::Ready>& measured = trainee_.experiment.simulation->compute.ready;
+  const std::size_t all = trainee_.replica.weights().count();
+  std::size_t in_profile = 0, told = 0;
+  for (const ComputeTime::Ready& one : measured) in_profile += one.part.count;
+  std::vector<ComputeTime::Ready> parts;
+  for (const Slice part : std::exchange(ready_, {})) {
+    told += part.count;
+    // A profile of another network says only how long a step takes.
+    double share = in_profile == all ? 0 : static_cast<double>(told) / static_cast<double>(all);
+    if (in_profile == all)
+      for (const ComputeTime::Ready& one : measured)
+        if (one.part.begin < part.end() && part.begin < one.part.end())
+          share = std::max(share, one.share);
+    parts.push_back({part, share});
+  }
+  std::ranges::stable_sort(parts, {}, &ComputeTime::Ready::share);
+  return parts;
+}
+
+void Worker::sit_out() {
+  Rank& rank = trainee_.rank;
+  const double start = rank.clock.now();
+  if (trainee_.experiment.simulation) {
+    rank.clock.charge(trainee_.experiment.simulation->compute.step_s);
+  } else {
+    constexpr double kUnknownStepSeconds = 0.01;  // of one that never had samples
+    doze(rank, own_step_s_ > 0 ? own_step_s_ : kUnknownStepSeconds);
+  }
+  state_.clock.waited(rank.clock.now() - start);
+}
+
+// What has ended while this rank computed was hidden too: so since the last step, not since this
+// update began.
+double Worker::newly_hidden_s() {
+  const double before = std::exchange(hidden_s_, figures_of(trainee_.strategy).hidden_s);
+  return hidden_s_ - before;
+}
+
+Members Worker::rest(const Members& members, double& waited_s) {
+  const double start = trainee_.rank.clock.now();
+  const bool works = trainee_.crew.works();
+  if (works) trainee_.strategy.parts().apart->rest(trainee_.replica);
+  Members left = members.survivors();
+  if (const Audit* audit = trainee_.strategy.parts().audit; audit && works)
+    audit->prove_at_rest(left.workers());
+  (void)newly_hidden_s();  // what went on at rest was waited for
+  waited_s += trainee_.rank.clock.now() - start;
+  return left;
+}
+
+void Worker::serve(std::uint64_t first, std::uint64_t end) {
+  Strategy& strategy = trainee_.strategy;
+  state_.clock.start();
+  state_.clock.ready();
+  const double waited_s = figures_of(strategy).waited_s;
+  strategy.parts().serving->serve(
+      trainee_.replica, [&](std::uint64_t n) { return step_at(n); }, first, end);
+  state_.clock.waited(figures_of(strategy).waited_s - waited_s);
+  state_.clock.end();
+}
+
+void Worker::served(std::uint64_t first, std::uint64_t end) {
+  if (end == kOpenEnd) return;
+  for (std::uint64_t n = first; n < end; ++n)
+    state_.log.stepped(step_at(n), 0, state_.clock.training_s());
+  recorder_.stepped(end);
+}
+
+Profile Worker::profile() const {
+  Profile profile = profiler_.medians();
+  profile.model = trainee_.experiment.config.model;
+  profile.batch = trainee_.experiment.full_batch(0);
+  profile.threads = trainee_.experiment.threads(this_machine().cores);
+  return profile;
 }
 
 }  // namespace lockstep

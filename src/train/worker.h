@@ -1,49 +1,79 @@
-// The training loop of one rank, the same in every world.
+// One rank at work: the steps that it takes or serves.
 #pragma once
 
 #include <functional>
 
-#include "strategies/registry.h"
-#include "train/compute_time.h"
-#include "train/experiment.h"
-#include "train/learner.h"
-#include "train/run_folder.h"
-#include "train/watcher.h"
-#include "transport/rank.h"
+#include "measure/profile.h"
+#include "train/run_state.h"
 
 namespace lockstep {
 
-// The run was told to stop before its end.
-class Stopped : public Error {
+enum class Pass { forward, backward };
+// Called after each pass of a micro-batch.
+using AfterPass = std::function<void(Pass, int micro)>;
+
+// Forward of all micro-batches of the open step, then backward of all of them, each in rising order
+// (the schedule of GPipe: Huang et al., 2019), and the end of the step; returns its loss. Rank r of
+// `stages` holds stage r of the network; what passes between neighbours is sent when it is there.
+// Without `stages` the learner holds the whole network.
+double compute(Learner&, int micro_batches, Transport* stages = nullptr, const AfterPass& = {});
+// Answers a part of the test set in the same way. The last stage has the tally.
+Tally tally_of(Learner&, Slice part_of_test_set, Transport* stages = nullptr);
+
+class Worker {
  public:
-  using Error::Error;
+  // All outlive it. A strategy that has the part Fed, and makes use of it, is fed from now on.
+  Worker(const Trainee&, Plan&, RunState&, Timetable&, Recorder&);
+  Worker(const Worker&) = delete;
+
+  // One optimisation step of this worker: gradients of its samples, then the strategy's turn.
+  void take(const Members&, std::uint64_t step);
+  // The same on a batch of the task that the learner has open. Returns its mean loss.
+  double take_of_task(const Members&, const Step&, std::size_t batch);
+  // On a server: serves the steps from `first` up to `end`, or fewer where ranks go apart and are
+  // told to stop;
+  void serve(std::uint64_t first, std::uint64_t end);
+  // and notes them, once it is known how many they were.
+  void served(std::uint64_t first, std::uint64_t end);
+  // Where ranks go apart. Collective over those that are left: this rank rests until all have met.
+  // Returns those that have met, and adds to `waited_s` how long that took.
+  Members rest(const Members&, double& waited_s);
+
+  // How long this rank's steps took.
+  Profile profile() const;
+
+ private:
+  // With the samples that each worker reads in it, which may be those of its team. What it returns
+  // stays valid until the next call.
+  Step step_at(std::uint64_t number);
+  // `open`: opens the batch and returns its number of micro-batches.
+  double take(const Members&, const Step&, std::uint64_t taken, const std::function<int()>& open);
+  double compute_step(const Step&, std::size_t samples, const std::function<int()>& open);
+  // The same in simulation: charges the time that the step takes, and feeds the strategy meanwhile.
+  double simulate_step(int micro_batches, std::size_t samples);
+  // The parts of the gradients that backward told, in the order of their times.
+  std::vector<ComputeTime::Ready> ready_parts();
+  // A worker without samples waits for as long as a step takes: so an open end comes for it too,
+  // and meanwhile it is in nobody's way.
+  void sit_out();
+  // The strategy's time beside the computation since the last call.
+  double newly_hidden_s();
+
+  const Trainee trainee_;
+  Fed* const fed_;  // none: the strategy is not fed
+  Plan& plan_;
+  RunState& state_;
+  Timetable& timetable_;
+  Recorder& recorder_;
+  Profiler profiler_;
+  std::vector<std::size_t> samples_;  // of the step last asked for, by worker
+  std::vector<Slice> ready_;          // in simulation: parts that backward told, in order
+  std::uint64_t of_tasks_ = 0;        // steps of this rank
+  double own_step_s_ = 0;             // its last one with samples
+  double hidden_s_ = 0;               // the strategy's, when it was asked last
 };
 
-struct WorkerOptions {
-  Watcher* watcher = nullptr;         // rank 0's, if anybody watches
-  const RunFolder* folder = nullptr;  // for metrics, checkpoints, the model; none: nothing is kept
-  // Asked before each step; true: the run is to stop. Where checkpoints are on all ranks
-  // take the same number of steps, write one, and throw Stopped; elsewhere this rank throws it at
-  // once.
-  std::function<bool()> stopped;
-  // For ranks that share a process and keep in step: told how many steps one has taken, says
-  // whether all stop there. True on all of them after the same number of steps. None: they agree by
-  // messages.
-  std::function<bool(std::uint64_t taken)> stopped_after;
-  bool own_process = false;  // no other rank is in this process: its use is this rank's
-  ComputeTurns turns;
-};
-
-struct WorkerOutcome {
-  // Whole on one rank only: rank 0, or the lowest that is left; the manager where there is one.
-  TrainResult result;
-  Profile profile;    // of this rank
-  bool leads = true;  // is this the one?
-};
-
-// Collective over all ranks of the run. Errors: TransportError, AuditError, BadGradient, Stopped;
-// UsageError for a model or checkpoint that does not fit, or another number of ranks; InternalError
-// for whatever else LibTorch or the system refuse, in one sentence.
-WorkerOutcome train(Rank&, const Experiment&, const WorkerOptions& = {});
+// Passes some time; messages on the rank's own lane arrive meanwhile.
+void doze(Rank&, double seconds);
 
 }  // namespace lockstep

@@ -63,6 +63,8 @@
   CHANNEL(kScoreWeights, evaluation, 0x113, "scores: weights")                               \
   CHANNEL(kScoreStatistics, evaluation, 0x114, "scores: statistics")                         \
   CHANNEL(kScoreModel, evaluation, 0x115, "scores: a whole model")                           \
+  CHANNEL(kActivations, activations, 0x120, "what a stage hands to the next")                \
+  CHANNEL(kActivationGradients, activations, 0x121, "their gradients, on the way back")      \
   /* lockstep/ */                                                                            \
   CHANNEL(kAveragerAgreement, setup, 2, "what all ranks of an averager must agree on")       \
   CHANNEL(kAveragerWeights, setup, 3, "the weights that an averager starts from")            \

@@ -6,10 +6,10 @@
 
 #include "core/error.h"
 #include "core/names.h"
+#include "core/whole_file.h"
 #include "study/plan.h"
 #include "study/run_record.h"
 #include "study/runner.h"
-#include "train/files.h"
 
 namespace lockstep::study {
 

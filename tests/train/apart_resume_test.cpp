@@ -3,8 +3,8 @@
 
 #include <sstream>
 
+#include "core/whole_file.h"
 #include "train/apart_runs.h"
-#include "train/files.h"
 
 namespace lockstep::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "train/files.h"
+#include "core/whole_file.h"
 #include "train/runs.h"
 
 namespace lockstep::testing {

@@ -1,14 +1,14 @@
 // Runs in rounds: what the manager and its workers promise.
-#include "train/rounds.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <set>
 
+#include "core/whole_file.h"
 #include "core/zero_pages.h"
-#include "train/files.h"
 #include "train/round_runs.h"
+#include "train/worker.h"
 
 namespace lockstep::testing {
 namespace {
@@ -47,7 +47,7 @@ std::string alone(TrainConfig config, std::size_t* parameters = nullptr) {
     const Plan::Position at = plan.position(step);
     if (at.step == 0) learner->replica().forget();
     if (plan.indices(0, at.epoch, at.step).empty()) continue;
-    learner->compute(step);
+    compute(*learner, learner->open_step(step));
     learner->replica().apply_gradients(step);
   }
   return checksum(learner->replica().weights().bytes());
@@ -151,7 +151,7 @@ TEST(Rounds, HollowRunsKnowTimesAndBytes) {
   config.model = "mlp:width=256,depth=2";
   config.data = "digits:samples=480,test_samples=30";
   config.cluster = "sim:numerics=off,step=10ms,bandwidth=8Gbps,latency=10us";
-  const double n = static_cast<double>(Experiment(config, {}).hollow_parameters);
+  const double n = static_cast<double>(Experiment(config, {}).hollow_parameters());
   const auto run = summary_in("simulated", config);
   // The manager's line carries all models, down and up.
   EXPECT_NEAR(run["train_seconds"].get<double>(), 2 * (3 * 0.01 + 2 * 8 * 4 * n / 1e9), 2e-3);

@@ -10,8 +10,8 @@
 #include <mutex>
 
 #include "folder.h"
-#include "train/conditions.h"
-#include "train/worker.h"
+#include "train/trainer.h"
+#include "transport/conditions.h"
 #include "transport/fabric.h"
 #include "transport/simulated.h"
 
@@ -45,7 +45,7 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   std::mutex turn;
   if (world != "simulated") options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
   const Body body = [&](Rank& rank) {
-    Conditioned conditioned(rank, conditions_from(config),
+    Conditioned conditioned(rank, conditions_from(config.faults, config.shape, config.ranks()),
                             [&](double seconds) { rank.clock.charge(seconds); });
     WorkerOutcome mine = train(conditioned.rank(), experiment, options);
     if (mine.leads) outcome = std::move(mine);

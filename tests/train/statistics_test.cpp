@@ -9,6 +9,7 @@
 #include "core/zero_pages.h"
 #include "train/evaluate.h"
 #include "train/runs.h"
+#include "train/worker.h"
 
 namespace lockstep::testing {
 namespace {
@@ -102,7 +103,7 @@ class UnevenStatistics : public ::testing::TestWithParam<std::string> {
                            {});
     Plan plan = experiment.plan;
     for (std::uint64_t step = 0; step < experiment.steps; ++step)
-      if (plan.samples(0, step)[worker] > 0) learner->compute(step);
+      if (plan.samples(0, step)[worker] > 0) compute(*learner, learner->open_step(step));
     return learner->statistics();
   }
 

@@ -1,0 +1,37 @@
+// A rank all of whose lanes are counted: its own, its background's and that of its scores. Sums are
+// of the whole run, also of what a resumed run had moved before.
+#pragma once
+
+#include <optional>
+
+#include "measure/metered_background.h"
+
+namespace lockstep {
+
+class MeteredRank {
+ public:
+  // `rank` outlives this, and this all that is made with rank().
+  explicit MeteredRank(Rank& rank);
+  MeteredRank(const MeteredRank&) = delete;
+
+  Rank& rank() { return rank_; }
+  // Moved by the strategy: gradients and weights, by message or in shared memory. Where there were
+  // no messages, a rank moved what it read from and wrote to its peers' memory.
+  Traffic exchanged() const;
+  // Moved for all else: initial weights, scores, checkpoints, control.
+  Traffic other() const;
+  // What the run that this one resumes had moved.
+  void restore(const Traffic& exchanged, const Traffic& other);
+
+ private:
+  Ledger all() const;
+
+  Ledger ledger_;
+  Metered metered_;
+  MeteredBackground background_;
+  std::optional<MeteredBackground> scoring_;
+  Rank rank_;
+  Traffic exchanged_before_, other_before_;
+};
+
+}  // namespace lockstep

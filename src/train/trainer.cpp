@@ -1,0 +1,196 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "collectives/broadcast.h"
+#include "measure/machine.h"
+#include "replica/torch_error.h"
+#include "strategies/audit.h"
+#include "strategies/average.h"
+#include "strategies/server_shards.h"
+#include "train/loops.h"
+#include "transport/channels.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Tag kInitial = channels::kInitialWeights;
+
+// Weights and gradients lie in windows, which peers on the same host map.
+class ReplicaWindows {
+ public:
+  explicit ReplicaWindows(Transport& peers) : peers_(peers) {}
+  ReplicaMemory open(std::size_t count) {
+    weights_ = peers_.open_window(count * size_of(Type::fp32));
+    gradients_ = peers_.open_window(count * size_of(Type::fp32));
+    return {weights_->mine(), gradients_->mine()};
+  }
+
+ private:
+  Transport& peers_;
+  std::unique_ptr<Window> weights_, gradients_;
+};
+
+std::unique_ptr<Learner> open_learner(const Experiment& experiment, int rank,
+                                      ReplicaWindows& windows, const ComputeTurns& turns) {
+  const auto memory = [&](std::size_t count) { return windows.open(count); };
+  return experiment.hollow() ? make_hollow_learner(experiment, memory)
+                             : make_torch_learner(experiment, rank, memory, turns);
+}
+
+Crew crew_of(Rank& rank, const Experiment& experiment) {
+  const TrainConfig& config = experiment.config;
+  return {rank,
+          config.workers,
+          config.servers,
+          config.servers_within_workers(),
+          all_reduce_named(config.collective),
+          experiment.plan.idle(),
+          experiment.plan.cut() == Cut::by_share};
+}
+
+std::unique_ptr<Strategy> strategy_of(const TrainConfig& config, const Crew& crew) {
+  auto strategy = make_strategy(config.strategy, crew, config.own_strategy);
+  return config.audit ? audited(std::move(strategy), crew) : std::move(strategy);
+}
+
+RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const Recorder& recorder,
+                     const RunState& state) {
+  const Experiment& experiment = trainee.experiment;
+  const bool works = trainee.crew.works();
+  const int rank = trainee.rank.rank();
+  RankReport report{rank,
+                    works,
+                    experiment.simulation ? fmt::format("host{}", trainee.rank.peers.host_of(rank))
+                                          : this_machine().host,
+                    state.log.taken(),
+                    state.log.own_samples(),
+                    state.clock.training_s(),
+                    state.clock.spent(),
+                    metered.exchanged(),
+                    metered.other().bytes_sent,
+                    {},
+                    recorder.peaks(),
+                    trainee.contributions(state),
+                    {},
+                    figures_of(trainee.strategy).sends};
+  if (!experiment.in_step() && works && trainee.crew.servers == 0)
+    report.mass = trainee.strategy.mass();
+  return report;
+}
+
+// Collective: brings all ranks to where the run starts or goes on. Returns the first step to take.
+std::uint64_t start(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
+                    Checkpoints& checkpoints, const Members& members, RunState& state) {
+  const Experiment& experiment = trainee.experiment;
+  const RunFolder* const folder = trainee.options.folder;
+  std::uint64_t first = 0;
+  const bool resumes = !experiment.config.resume.empty();
+  if (resumes) {
+    first = checkpoints.restore(state);
+  } else {
+    broadcast(trainee.rank.peers, kInitial, trainee.replica.weights());
+    trainee.strategy.begin(trainee.replica);
+  }
+  if (!experiment.in_step() && trainee.crew.works())
+    timetable.met(members.workers(), state.log.own_samples());
+  // As after a checkpoint, so that a resumed run goes on at the same pace to the microsecond.
+  members.meet();
+  // All have what they go on from: from here on the run's folder may change.
+  if (resumes && members.leads() && folder) folder->go_on();
+  recorder.begin({first, state.log.samples(), state.before.elapsed_s, state.before.waited});
+  if (resumes) checkpoints.line_up(members);
+  return first;
+}
+
+// Collective: what came of the run, whole on the rank that leads.
+TrainResult finish(const Trainee& trainee, const RankReport& report, const Timetable& timetable,
+                   const Recorder& recorder, const Members& members, const RunState& state,
+                   std::set<int>* gone) {
+  const Experiment& experiment = trainee.experiment;
+  TrainResult result;
+  gather_reports(members.present(), report, state.log.curve(), trainee.learner.damaged(), gone,
+                 result);
+  if (members.leads()) recorder.add_waits(result);
+  result.lost = members.lost();
+  if (gone)
+    for (const int r : *gone) result.lost.push_back(members.present().job_rank(r));
+  std::ranges::sort(result.lost);
+  state.log.complete(result);
+  if (!experiment.strategy.goes_in_rounds()) result.count_samples();
+  if (experiment.strategy.exchange == Exchange::collective)
+    result.collective = collective_for(trainee.crew, trainee.replica.weights()).name;
+  result.model_sha256 = recorder.model_sha256();
+  result.steps = timetable.last_step();
+  if (!experiment.in_step() && experiment.has_open_end()) result.count_steps();
+  result.compute_variance_s2 = state.clock.spent().variance_s2;
+  result.data = experiment.data.name;
+  result.simulated = experiment.simulation.has_value();
+  result.split_s = experiment.split_s;
+  const int cores = experiment.cores, ranks = experiment.config.ranks();
+  result.oversubscribed = !result.simulated && ranks * experiment.threads(cores) > cores;
+  return result;
+}
+
+}  // namespace
+
+WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptions& options) try {
+  const TrainConfig& config = experiment.config;
+  if (world.size() != config.ranks())
+    throw UsageError(fmt::format("the run has {} workers and servers, but there are {} ranks",
+                                 config.ranks(), world.size()));
+  if (!world.scoring) throw InternalError("a rank that trains has no lane for scores");
+
+  // The rank, its network and its strategy.
+  MeteredRank metered(world);
+  Rank& rank = metered.rank();
+  ReplicaWindows windows(rank.peers);
+  const auto learner = open_learner(experiment, rank.rank(), windows, options.turns);
+  const double ahead_s = experiment.simulation ? 0 : clock_ahead_s(rank.peers);
+  RunState state{StepClock(rank.clock, ahead_s, config.workers),
+                 rank.random(purpose_of("compute time"))};
+  TimedReplica replica(learner->replica(), rank.clock, state.clock);
+  const Crew crew = crew_of(rank, experiment);
+  const auto strategy = strategy_of(config, crew);
+  const Trainee trainee{experiment, options, rank, crew, *learner, replica, *strategy};
+
+  // Who takes part, what happens when, and what is kept of it.
+  const bool in_rounds = experiment.strategy.goes_in_rounds();
+  Members members(rank.peers, config.workers, in_rounds);
+  Plan plan = experiment.plan;
+  Timetable timetable(rank, experiment, options, plan, state.clock);
+  Recorder recorder(rank, experiment, options, plan, state.clock, metered);
+  Checkpoints checkpoints(trainee, metered, recorder, timetable);
+  Worker worker(trainee, plan, state, timetable, recorder);
+
+  const auto run = [&] {
+    const UsageMark used = usage_now();
+    const double started_s = rank.clock.now();
+    const std::uint64_t first = start(trainee, timetable, recorder, checkpoints, members, state);
+    TaskCounts tasks;
+    if (in_rounds)
+      tasks = run_rounds(trainee, worker, timetable, recorder, members, state);
+    else if (experiment.in_step())
+      run_together(trainee, worker, timetable, recorder, checkpoints, members, state, first);
+    else
+      run_apart(trainee, worker, timetable, recorder, checkpoints, members, state, first);
+    // A rank that dies now has done its part: where others can do without it, they do.
+    std::set<int> gone;
+    std::set<int>* const tolerated = experiment.in_step() ? nullptr : &gone;
+    recorder.finish(members.present(), tolerated);
+    RankReport report = report_of(trainee, metered, recorder, state);
+    if (!experiment.simulation) report.usage = usage_since(used, rank.clock.now() - started_s);
+    TrainResult result = finish(trainee, report, timetable, recorder, members, state, tolerated);
+    result.tasks_reissued = tasks.reissued;
+    result.tasks_dropped = tasks.dropped;
+    return WorkerOutcome{std::move(result), worker.profile(), members.leads()};
+  };
+  return in_rounds ? run() : naming_servers(crew, replica.weights().count(), run);
+} catch (const Error&) {
+  throw;
+} catch (const std::exception& e) {  // LibTorch's, or the library's
+  throw InternalError(fmt::format("rank {}: {}", world.rank(), sentence_of(e)));
+}
+
+}  // namespace lockstep
