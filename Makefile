@@ -1,7 +1,7 @@
 # Each target works from a fresh clone on Debian 12: it installs and builds what it needs first.
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
-SANITIZED := core transport collectives strategies parallel
+SANITIZED := core compression transport collectives strategies parallel
 CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
 
 .PHONY: help setup build program install test test-sanitizers asan tsan golden bench lint format study quickstart clean

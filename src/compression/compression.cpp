@@ -1,0 +1,22 @@
+#include "compression/compression.h"
+
+#include "core/error.h"
+
+namespace lockstep {
+
+Values values_in(const Compression& compression, Bytes message, Op op) {
+  if (compression.averaging != Averaging::additive && compression.averaging != Averaging::seeded)
+    throw InternalError("the messages of this compressor are no numbers to add up");
+  return {message.data, message.size / size_of(compression.type), compression.type, op};
+}
+
+void vote(Values sums) {
+  if (sums.type() != Type::fp32)
+    throw InternalError(fmt::format("a vote on {} numbers: fp32 is due", name_of(sums.type())));
+  if (sums.is_hollow()) return;
+  auto* v = reinterpret_cast<float*>(sums.bytes().data);
+  for (std::size_t i = 0; i < sums.count(); ++i)
+    v[i] = v[i] >= 0 ? 1.f : v[i] < 0 ? -1.f : v[i];  // a NaN is neither
+}
+
+}  // namespace lockstep

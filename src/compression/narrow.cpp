@@ -1,0 +1,46 @@
+#include "compression/narrow.h"
+
+#include "compression/kernels.h"
+
+namespace lockstep {
+namespace {
+
+class Narrow final : public Compressor {
+ public:
+  Narrow(Type type, float scale) : which_(type == Type::fp16 ? 0 : 1), scale_(scale) {}
+
+  std::size_t most_bytes(std::size_t count) const override { return count * sizeof(std::uint16_t); }
+
+ protected:
+  std::size_t write(std::span<const float> numbers, std::byte* message, const Draw&) override {
+    code_kernels().narrow[which_](numbers.data(), scale_, reinterpret_cast<std::uint16_t*>(message),
+                                  numbers.size());
+    return most_bytes(numbers.size());
+  }
+  void read(ConstBytes message, const Draw& of, float factor, std::span<float> into,
+            Into how) override {
+    check_length(message, most_bytes(into.size()), into.size(), of);
+    const auto& kernels = how == Into::add ? code_kernels().add_widened : code_kernels().widen;
+    kernels[which_](reinterpret_cast<const std::uint16_t*>(message.data), factor / scale_,
+                    into.data(), into.size());
+  }
+
+ private:
+  const int which_;
+  const float scale_;
+};
+
+}  // namespace
+
+Compression narrow_compression(Type type, float scale) {
+  Compression c;
+  c.averaging = Averaging::additive;
+  c.type = type;
+  // Half a unit in the last place of 1, squared.
+  const double bound = type == Type::fp16 ? 0x1p-22 : 0x1p-16;
+  c.squared_error = [bound](std::size_t) { return bound; };
+  c.make = [=] { return std::make_unique<Narrow>(type, scale); };
+  return c;
+}
+
+}  // namespace lockstep
