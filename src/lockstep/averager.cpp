@@ -105,7 +105,7 @@ class Averager::Parts {
   }
   Values all(float* numbers) const { return {numbers, model_.count(), Type::fp32}; }
 
-  void average(Mean& mean) { mean.run({.number = calls_++}, each_once_); }
+  void average(Mean& mean) { mean.run({.number = calls_++, .samples = each_once_}, each_once_); }
 
   Transport& peers_;
   std::unique_ptr<Window> weights_, gradients_;
