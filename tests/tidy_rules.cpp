@@ -240,7 +240,7 @@ Complaints opening(const SourceFile& file) {
 }
 
 Complaints tags_in_one_place(const SourceFile& file) {
-  static const std::regex numbered(R"(\bPurpose::\w+\s*,\s*[0-9])");
+  static const std::regex numbered(R"(\{\s*(lockstep::)?Purpose::\w+\s*,\s*[0-9])");
   if (file.path.starts_with("tests/") || file.path == "src/transport/channels.h") return {};
   Complaints out;
   const auto lines = lines_of(file);

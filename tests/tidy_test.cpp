@@ -97,6 +97,7 @@ TEST(TidyRule, TagsAreInOnePlace) {
               ElementsAre("src/train/a.cpp:2: a tag's number belongs in transport/channels.h"));
   EXPECT_THAT(tags_in_one_place({"src/train/a.cpp", "f({Purpose::weights, 1});\n"}), SizeIs(1));
   EXPECT_THAT(tags_in_one_place({"src/transport/channels.h", tag}), IsEmpty());
+  EXPECT_THAT(tags_in_one_place({"examples/a.h", "own_channel(Purpose::control, 1)\n"}), IsEmpty());
   EXPECT_THAT(tags_in_one_place({"tests/train/a.cpp", tag}), IsEmpty());
   EXPECT_THAT(tags_in_one_place({"src/train/a.cpp", "f({Purpose::weights, bucket});  // 1\n"}),
               IsEmpty());
