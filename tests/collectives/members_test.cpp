@@ -20,7 +20,9 @@ TEST(Members, OfAWholeJobAreAllItsRanks) {
     EXPECT_EQ(members.leads(), rank.rank() == 0);
     EXPECT_THAT(members.working(), ElementsAre(0, 1));
     EXPECT_THAT(members.lost(), IsEmpty());
-    if (rank.rank() < 2) EXPECT_EQ(members.workers().size(), 2);
+    if (rank.rank() < 2) {
+      EXPECT_EQ(members.workers().size(), 2);
+    }
   });
 }
 

@@ -228,7 +228,9 @@ TEST_P(Stages, TwoReplicasOfTwoKeepInStep) {
                    ToyStage learner(layer, layer + 1, replica);
                    const Ended ended = train_among(learner, role, &stages);
                    EXPECT_EQ(ended.weights, part_of(expected.weights, layer));
-                   if (replica == 0 && stage == 1) EXPECT_EQ(ended.losses, expected.losses);
+                   if (replica == 0 && stage == 1) {
+                     EXPECT_EQ(ended.losses, expected.losses);
+                   }
                  },
                  {});
 }
