@@ -158,6 +158,22 @@ inline std::uint64_t bytes_sent(const Training& training, const Ledger& ledger) 
   return bytes;
 }
 
+// Computes a worker's gradients, as a training loop does. Returns them.
+inline Floats computed(const Training& training, int me, Strategy& strategy, ToyReplica& replica,
+                       const Step& step) {
+  Fed* const fed = training.feeds ? strategy.parts().fed : nullptr;
+  if (fed) fed->expect(replica, step);
+  if (trains(strategy, step))
+    gradient_of(training, {{me}}, static_cast<int>(step.number), replica.weight_span(),
+                replica.gradient_span());
+  else  // nobody may look at these
+    std::ranges::fill(replica.gradient_span(), std::nanf(""));
+  Floats gradients = copy_of(replica.gradient_span());
+  const std::span<const Parameter> all = replica.parameters();
+  for (std::size_t i = all.size(); fed && i-- > 1;) fed->ready(all[i].slice);
+  return gradients;
+}
+
 // On every rank of `peers`, which are those of the training.
 inline Record train(const Training& training, Rank& outer, Transport& peers) {
   Ledger ledger(peers.size());
@@ -194,16 +210,8 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     const Step step = step_at(t);
     const std::uint64_t sent_before =
         bytes_sent(training, ledger) + bytes_sent(training, background.ledger());
-    Fed* const fed = training.feeds && crew.works() ? strategy->parts().fed : nullptr;
-    if (fed) fed->expect(replica, step);
     if (crew.works()) {
-      if (trains(*strategy, step))
-        gradient_of(training, {{me}}, t, replica.weight_span(), replica.gradient_span());
-      else  // nobody may look at these
-        std::ranges::fill(replica.gradient_span(), std::nanf(""));
-      seen.gradients = copy_of(replica.gradient_span());
-      for (auto next = replica.parameters().end(); fed && --next != replica.parameters().begin();)
-        fed->ready(next->slice);
+      seen.gradients = computed(training, me, *strategy, replica, step);
       strategy->update(replica, step);
     } else {
       strategy->parts().serving->serve(replica, step_at, t, t + 1);
