@@ -117,7 +117,7 @@ class SilentRank {
       me.rank = start.rank;
       me.host = host_identity();
       Deaths deaths(start.size);
-      const Wiring wiring(start, membership.join(me), membership.local_address(), 1, deaths);
+      const Wiring wiring(start, membership.join(me), membership.local_address(), 1, {}, deaths);
       membership.offer(-1, wiring.addresses());
       while (!stop.stop_requested()) membership.look_for_deaths(0.05);
       membership.leave(JobMembers::kWell, -1, "");
@@ -172,10 +172,10 @@ TEST(Wiring, RefusesWhatCannotReachAll) {
   start.transport = "shm";
   std::vector<protocol::Member> members(2);
   members[1].host = "another";
-  EXPECT_THAT([&] { Wiring(start, members, "127.0.0.1", 1, deaths); },
+  EXPECT_THAT([&] { Wiring(start, members, "127.0.0.1", 1, {}, deaths); },
               ThrowsMessage<UsageError>(HasSubstr("2 hosts: use auto or ucx")));
   start.transport = "auto";
-  EXPECT_THAT([&] { Wiring(start, members, "127.0.0.1", 1, deaths); },
+  EXPECT_THAT([&] { Wiring(start, members, "127.0.0.1", 1, {}, deaths); },
               ThrowsMessage<UsageError>(HasSubstr("--iface")));
 }
 
