@@ -100,7 +100,7 @@ Step Worker::step_at(std::uint64_t number) {
   return step;
 }
 
-void Worker::take(const Members& members, std::uint64_t number) {
+void Worker::take(const Generation& members, std::uint64_t number) {
   const Step step = step_at(number);
   take(members, step, number + 1, [&] {
     trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.rank.rank()));
@@ -108,12 +108,12 @@ void Worker::take(const Members& members, std::uint64_t number) {
   });
 }
 
-double Worker::take_of_task(const Members& members, const Step& step, std::size_t batch) {
+double Worker::take_of_task(const Generation& members, const Step& step, std::size_t batch) {
   return take(members, step, ++of_tasks_,
               [&] { return trainee_.learner.open_task_batch(batch, step.number); });
 }
 
-double Worker::take(const Members& members, const Step& step, std::uint64_t taken,
+double Worker::take(const Generation& members, const Step& step, std::uint64_t taken,
                     const std::function<int()>& open) {
   Strategy& strategy = trainee_.strategy;
   StepClock& clock = state_.clock;
@@ -221,11 +221,11 @@ double Worker::newly_hidden_s() {
   return hidden_s_ - before;
 }
 
-Members Worker::rest(const Members& members, double& waited_s) {
+Generation Worker::rest(const Generation& members, double& waited_s) {
   const double start = trainee_.rank.clock.now();
   const bool works = trainee_.crew.works();
   if (works) trainee_.strategy.parts().apart->rest(trainee_.replica);
-  Members left = members.survivors();
+  Generation left = members.survivors();
   if (const Audit* audit = trainee_.strategy.parts().audit; audit && works)
     audit->prove_at_rest(left.workers());
   (void)newly_hidden_s();  // what went on at rest was waited for
