@@ -277,7 +277,7 @@ void ApartScores::do_job(const std::function<void(ScoreLane&, Transport&)>& what
 // From one meeting to the next.
 class Leg {
  public:
-  Leg(const Trainee& trainee, Worker& worker, Timetable& timetable, ApartScores& scores)
+  Leg(const Trainee& trainee, Stepper& worker, Timetable& timetable, ApartScores& scores)
       : trainee_(trainee),
         worker_(worker),
         timetable_(timetable),
@@ -327,7 +327,7 @@ class Leg {
   }
 
   const Trainee trainee_;
-  Worker& worker_;
+  Stepper& worker_;
   Timetable& timetable_;
   ApartScores& scores_;
   const bool works_;
@@ -362,7 +362,7 @@ bool is_over_for_all(const Trainee& trainee, Timetable& timetable, Recorder& rec
 
 }  // namespace
 
-void run_apart(const Trainee& trainee, Worker& worker, Timetable& timetable, Recorder& recorder,
+void run_apart(const Trainee& trainee, Stepper& worker, Timetable& timetable, Recorder& recorder,
                Checkpoints& checkpoints, Generation& members, RunState& state,
                std::uint64_t first) {
   const Experiment& experiment = trainee.experiment;

@@ -39,7 +39,7 @@ double spread(Values model, const std::vector<RoundResult>& results) {
 // Trains on one task after the other, as the manager grants them.
 class RoundWorker {
  public:
-  RoundWorker(const Trainee& trainee, Worker& worker, const Timetable& timetable,
+  RoundWorker(const Trainee& trainee, Stepper& worker, const Timetable& timetable,
               const Generation& members, StepClock& clock)
       : trainee_(trainee),
         worker_(worker),
@@ -136,7 +136,7 @@ class RoundWorker {
   double now() const { return trainee_.rank.clock.now(); }
 
   const Trainee trainee_;
-  Worker& worker_;
+  Stepper& worker_;
   const Timetable& timetable_;
   const Generation& members_;
   StepClock& clock_;
@@ -413,7 +413,7 @@ class RoundManager {
 
 }  // namespace
 
-TaskCounts run_rounds(const Trainee& trainee, Worker& worker, const Timetable& timetable,
+TaskCounts run_rounds(const Trainee& trainee, Stepper& worker, const Timetable& timetable,
                       Recorder& recorder, Generation& members, RunState& state) {
   if (trainee.crew.works()) {
     RoundWorker(trainee, worker, timetable, members, state.clock).run();

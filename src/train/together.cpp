@@ -31,7 +31,7 @@ void score(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
 
 }  // namespace
 
-void run_together(const Trainee& trainee, Worker& worker, Timetable& timetable, Recorder& recorder,
+void run_together(const Trainee& trainee, Stepper& worker, Timetable& timetable, Recorder& recorder,
                   Checkpoints& checkpoints, const Generation& members, RunState& state,
                   std::uint64_t first) {
   const bool works = trainee.crew.works();

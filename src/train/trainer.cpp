@@ -161,7 +161,7 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   Timetable timetable(rank, experiment, options, plan, state.clock);
   Recorder recorder(rank, experiment, options, plan, state.clock, metered);
   Checkpoints checkpoints(trainee, metered, recorder, timetable);
-  Worker worker(trainee, plan, state, timetable, recorder);
+  Stepper worker(trainee, plan, state, timetable, recorder);
 
   const auto run = [&] {
     const UsageMark used = usage_now();

@@ -20,11 +20,11 @@ double compute(Learner&, int micro_batches, Transport* stages = nullptr, const A
 // Answers a part of the test set in the same way. The last stage has the tally.
 Tally tally_of(Learner&, Slice part_of_test_set, Transport* stages = nullptr);
 
-class Worker {
+class Stepper {
  public:
   // All outlive it. A strategy that has the part Fed, and makes use of it, is fed from now on.
-  Worker(const Trainee&, Plan&, RunState&, Timetable&, Recorder&);
-  Worker(const Worker&) = delete;
+  Stepper(const Trainee&, Plan&, RunState&, Timetable&, Recorder&);
+  Stepper(const Stepper&) = delete;
 
   // One optimisation step of this worker: gradients of its samples, then the strategy's turn.
   void take(const Generation&, std::uint64_t step);
