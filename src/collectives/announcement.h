@@ -1,5 +1,5 @@
-// A count that each of some workers tells all others from time to time. No worker waits for another:
-// the message is short, and so arrives while its sender computes.
+// A count that each of some workers tells all others from time to time. No worker waits for
+// another: the message is short, and so arrives while its sender computes.
 #pragma once
 
 #include <cstdint>

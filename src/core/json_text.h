@@ -11,8 +11,8 @@ namespace lockstep {
 // stack than there is.
 bool nests_too_deep(std::string_view json);
 
-// The value in the text. Where the text is not JSON, or nests too deep: a discarded value, which is of
-// no type.
+// The value in the text. Where the text is not JSON, or nests too deep: a discarded value, which is
+// of no type.
 template <class Json = nlohmann::ordered_json>
 Json json_in(std::string_view text) {
   if (nests_too_deep(text)) return Json(nlohmann::detail::value_t::discarded);

@@ -1,5 +1,5 @@
-// What a run is made from, known by content: files may change and keep their names. Resumed runs and
-// studies compare it.
+// What a run is made from, known by content: files may change and keep their names. Resumed runs
+// and studies compare it.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ struct Profile {
   std::uint64_t batch = 0;  // samples of the step
   int threads = 1;
   double forward_s = 0, backward_s = 0, apply_s = 0;  // medians
-  std::vector<SliceTime> ready = {};                       // medians, in the order of time; may be empty
+  std::vector<SliceTime> ready = {};                  // medians, in the order of time
 
   double step_s() const { return forward_s + backward_s + apply_s; }
 };

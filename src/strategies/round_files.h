@@ -1,6 +1,6 @@
-// Models as files, by which the manager of rounds and its workers exchange them, in exchange/ of the
-// run's folder; on several hosts that must be a shared folder. A file is written under another name,
-// then renamed, and ends with a checksum, so that what is read is whole.
+// Models as files, by which the manager of rounds and its workers exchange them, in exchange/ of
+// the run's folder; on several hosts that must be a shared folder. A file is written under another
+// name, then renamed, and ends with a checksum, so that what is read is whole.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ class RoundFiles {
   // UsageError: `what` should be there and is not.
   [[noreturn]] void throw_not_shared(const std::string& what) const;
 
-  // Removes the files of that round and of earlier ones, which nobody needs any more, but not a file
-  // that a late worker is still writing.
+  // Removes the files of that round and of earlier ones, which nobody needs any more, but not a
+  // file that a late worker is still writing.
   void remove_until(std::uint64_t round) const;
   void remove_all() const;
 

@@ -40,7 +40,7 @@ class ApartScores {
 
   int pacemaker(const std::vector<int>& workers) const { return pacemaker_(workers); }
   // On workers, before the first step after all have met.
-  void go(const Members&);
+  void go(const Generation&);
   // After each step of this worker. `may_be_last`: of the run, as far as this worker knows.
   void stepped(std::uint64_t taken, bool may_be_last);
   // After its last step before all meet.
@@ -49,7 +49,7 @@ class ApartScores {
   // what was due is scored and kept. `over`: the model that the run has come to is first written,
   // and scored unless it was `scored` before. A rank that is lost meanwhile stops nobody: returns
   // those that are left.
-  Members meet(Members, std::uint64_t steps, bool over, bool scored);
+  Generation meet(Generation, std::uint64_t steps, bool over, bool scored);
 
  private:
   // The workers that live, as far as this worker knows.
@@ -58,8 +58,8 @@ class ApartScores {
   void put(std::uint64_t steps, bool paces);
   void become_scorer();
   // Where this worker is the scorer.
-  void score_all(const Members&, std::uint64_t steps, bool over, bool scored);
-  void write(const Members&, const ScoreLane::Gathered& last);
+  void score_all(const Generation&, std::uint64_t steps, bool over, bool scored);
+  void write(const Generation&, const ScoreLane::Gathered& last);
   void score(const ScoreLane::Gathered&);
   using Job = void (ScoreLane::*)(Transport&);
   std::optional<ScoreLane::Gathered> gathered_by(Job);
@@ -100,7 +100,7 @@ ApartScores::~ApartScores() {
   ring();
 }
 
-void ApartScores::go(const Members& members) {
+void ApartScores::go(const Generation& members) {
   if (!lane_) return;
   lane_->go();
   if (members.first_worker() == trainee_.rank.rank()) become_scorer();
@@ -214,7 +214,7 @@ void ApartScores::rest() {
   ring();
 }
 
-Members ApartScores::meet(Members members, std::uint64_t steps, bool over, bool scored) {
+Generation ApartScores::meet(Generation members, std::uint64_t steps, bool over, bool scored) {
   const int self = trainee_.rank.rank();
   for (;;) {
     const int scorer = members.first_worker();
@@ -237,7 +237,8 @@ Members ApartScores::meet(Members members, std::uint64_t steps, bool over, bool 
   return members;
 }
 
-void ApartScores::score_all(const Members& members, std::uint64_t steps, bool over, bool scored) {
+void ApartScores::score_all(const Generation& members, std::uint64_t steps, bool over,
+                            bool scored) {
   become_scorer();
   lane_->finish(over);
   ring();
@@ -251,7 +252,7 @@ void ApartScores::score_all(const Members& members, std::uint64_t steps, bool ov
   if (is_due && !lane_->has_scored_met()) score(*gathered_by(&ScoreLane::gather_met));
 }
 
-void ApartScores::write(const Members& members, const ScoreLane::Gathered& last) {
+void ApartScores::write(const Generation& members, const ScoreLane::Gathered& last) {
   if (!members.leads()) return;
   recorder_.keep_model(trainee_.learner, last.model);
   if (last.left_out > 0 && trainee_.options.watcher)
@@ -279,7 +280,7 @@ void ApartScores::do_job(const std::function<void(ScoreLane&, Transport&)>& what
 // From one meeting to the next.
 class Leg {
  public:
-  Leg(const Trainee& trainee, Worker& worker, Timetable& timetable, ApartScores& scores)
+  Leg(const Trainee& trainee, Stepper& worker, Timetable& timetable, ApartScores& scores)
       : trainee_(trainee),
         worker_(worker),
         timetable_(timetable),
@@ -289,7 +290,7 @@ class Leg {
   // This rank's steps from `first` up to `end`, or until the run is over or told to stop. All have
   // met again when it returns, and `members` are they; returns how many steps this rank has taken
   // in all (a server: `first`). Adds to `rested_s` how long it then waited for the others.
-  std::uint64_t go(Members& members, std::uint64_t first, std::uint64_t end, bool to_the_end,
+  std::uint64_t go(Generation& members, std::uint64_t first, std::uint64_t end, bool to_the_end,
                    double& rested_s) {
     start(members, first, end);
     std::uint64_t taken = first;
@@ -310,26 +311,26 @@ class Leg {
 
   // When all know that the run is over, after a leg at the end of which not everybody could:
   // another one without steps, in which workers hand over what they have kept.
-  void hand_over(Members& members, std::uint64_t first, std::uint64_t taken) {
+  void hand_over(Generation& members, std::uint64_t first, std::uint64_t taken) {
     double rested_s = 0;
     start(members, first, first);
     rest(members, taken, works_, rested_s);
   }
 
  private:
-  void start(const Members& members, std::uint64_t first, std::uint64_t end) {
+  void start(const Generation& members, std::uint64_t first, std::uint64_t end) {
     if (!works_) return worker_.serve(first, end);
     trainee_.strategy.parts().apart->go();
     scores_.go(members);
   }
-  void rest(Members& members, std::uint64_t taken, bool hands_over, double& rested_s) {
+  void rest(Generation& members, std::uint64_t taken, bool hands_over, double& rested_s) {
     if (hands_over) trainee_.strategy.parts().apart->hand_over(trainee_.replica, taken);
     if (works_) scores_.rest();
     members = worker_.rest(members, rested_s);
   }
 
   const Trainee trainee_;
-  Worker& worker_;
+  Stepper& worker_;
   Timetable& timetable_;
   ApartScores& scores_;
   const bool works_;
@@ -338,7 +339,7 @@ class Leg {
 // Collective over those present, which have met after `taken` steps of this rank where `end` were
 // due. True: the run is over, and the timetable knows its last step.
 bool is_over_for_all(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
-                     const ApartScores& scores, const Members& members, const RunState& state,
+                     const ApartScores& scores, const Generation& members, const RunState& state,
                      std::uint64_t taken, std::uint64_t end) {
   const Experiment& experiment = trainee.experiment;
   if (!experiment.has_open_end()) return end == experiment.steps;
@@ -364,8 +365,9 @@ bool is_over_for_all(const Trainee& trainee, Timetable& timetable, Recorder& rec
 
 }  // namespace
 
-void run_apart(const Trainee& trainee, Worker& worker, Timetable& timetable, Recorder& recorder,
-               Checkpoints& checkpoints, Members& members, RunState& state, std::uint64_t first) {
+void run_apart(const Trainee& trainee, Stepper& worker, Timetable& timetable, Recorder& recorder,
+               Checkpoints& checkpoints, Generation& members, RunState& state,
+               std::uint64_t first) {
   const Experiment& experiment = trainee.experiment;
   ApartScores scores(trainee, timetable, recorder, state);
   Leg leg(trainee, worker, timetable, scores);

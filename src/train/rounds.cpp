@@ -39,8 +39,8 @@ double spread(Values model, const std::vector<RoundResult>& results) {
 // Trains on one task after the other, as the manager grants them.
 class RoundWorker {
  public:
-  RoundWorker(const Trainee& trainee, Worker& worker, const Timetable& timetable,
-              const Members& members, StepClock& clock)
+  RoundWorker(const Trainee& trainee, Stepper& worker, const Timetable& timetable,
+              const Generation& members, StepClock& clock)
       : trainee_(trainee),
         worker_(worker),
         timetable_(timetable),
@@ -136,9 +136,9 @@ class RoundWorker {
   double now() const { return trainee_.rank.clock.now(); }
 
   const Trainee trainee_;
-  Worker& worker_;
+  Stepper& worker_;
   const Timetable& timetable_;
-  const Members& members_;
+  const Generation& members_;
   StepClock& clock_;
   RoundStrategy& strategy_;
   WorkerMail mail_;
@@ -152,7 +152,7 @@ class RoundWorker {
 class RoundManager {
  public:
   RoundManager(const Trainee& trainee, const Timetable& timetable, Recorder& recorder,
-               const Members& members, RunState& state)
+               const Generation& members, RunState& state)
       : trainee_(trainee),
         timetable_(timetable),
         recorder_(recorder),
@@ -391,7 +391,7 @@ class RoundManager {
   const Trainee trainee_;
   const Timetable& timetable_;
   Recorder& recorder_;
-  const Members& members_;
+  const Generation& members_;
   RunState& state_;
   RoundStrategy& strategy_;
   const std::optional<RoundFiles> files_;
@@ -413,8 +413,8 @@ class RoundManager {
 
 }  // namespace
 
-TaskCounts run_rounds(const Trainee& trainee, Worker& worker, const Timetable& timetable,
-                      Recorder& recorder, Members& members, RunState& state) {
+TaskCounts run_rounds(const Trainee& trainee, Stepper& worker, const Timetable& timetable,
+                      Recorder& recorder, Generation& members, RunState& state) {
   if (trainee.crew.works()) {
     RoundWorker(trainee, worker, timetable, members, state.clock).run();
     members = members.survivors();

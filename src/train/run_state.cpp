@@ -142,7 +142,7 @@ Checkpoints::Checkpoints(const Trainee& trainee, MeteredRank& metered, Recorder&
                          Timetable& timetable)
     : trainee_(trainee), metered_(metered), recorder_(recorder), timetable_(timetable) {}
 
-void Checkpoints::save(const Members& members, RunState& state, std::uint64_t taken) {
+void Checkpoints::save(const Generation& members, RunState& state, std::uint64_t taken) {
   recorder_.settle(members.present());
   std::vector<Blob> blobs = trainee_.learner.state();
   const Values weights = trainee_.replica.weights();
@@ -206,7 +206,7 @@ void Checkpoints::restore_progress(RunState& state, const std::string& text,
   throw UsageError(fmt::format("{}: {}", path, e.what()));
 }
 
-void Checkpoints::line_up(const Members& members) const {
+void Checkpoints::line_up(const Generation& members) const {
   if (!trainee_.experiment.simulation) return;
   Clock& clock = trainee_.rank.clock;
   // The second exchange starts when the first has ended on all, so it takes no longer than the

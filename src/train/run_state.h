@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/members.h"
+#include "collectives/generation.h"
 #include "measure/metered_rank.h"
 #include "measure/sample_curve.h"
 #include "measure/step_clock.h"
@@ -103,14 +103,14 @@ class Checkpoints {
 
   // Collective over all ranks. A checkpoint that can't be written is told to the watcher, and the
   // run goes on.
-  void save(const Members&, RunState&, std::uint64_t taken);
+  void save(const Generation&, RunState&, std::uint64_t taken);
   // Reads the checkpoint that the configuration names, and begins the strategy with it. Returns how
   // many steps were taken before it. UsageError.
   std::uint64_t restore(RunState&);
   // Collective over those present, in simulation: all leave it at the same instant, to the last
   // digit, whatever came before. So what follows a checkpoint takes the same times as what follows
   // a resume from it. In the real world clocks differ anyway, and this does nothing.
-  void line_up(const Members&) const;
+  void line_up(const Generation&) const;
 
  private:
   void restore_progress(RunState&, const std::string& text, const std::string& path);

@@ -7,8 +7,8 @@ namespace lockstep {
 namespace {
 
 // Collective, out of training time: what time went where, and how good the strategy's model is.
-void score(const Trainee& trainee, Timetable& timetable, Recorder& recorder, const Members& members,
-           RunState& state, std::uint64_t taken) {
+void score(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
+           const Generation& members, RunState& state, std::uint64_t taken) {
   const Experiment& experiment = trainee.experiment;
   recorder.settle(members.present());
   std::vector<double> totals = state.log.totals(recorder.exchanged().bytes_sent);
@@ -31,8 +31,8 @@ void score(const Trainee& trainee, Timetable& timetable, Recorder& recorder, con
 
 }  // namespace
 
-void run_together(const Trainee& trainee, Worker& worker, Timetable& timetable, Recorder& recorder,
-                  Checkpoints& checkpoints, const Members& members, RunState& state,
+void run_together(const Trainee& trainee, Stepper& worker, Timetable& timetable, Recorder& recorder,
+                  Checkpoints& checkpoints, const Generation& members, RunState& state,
                   std::uint64_t first) {
   const bool works = trainee.crew.works();
   std::uint64_t step = first, scored_at = 0;

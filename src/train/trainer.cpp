@@ -82,7 +82,7 @@ RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const R
 
 // Collective: brings all ranks to where the run starts or goes on. Returns the first step to take.
 std::uint64_t start(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
-                    Checkpoints& checkpoints, const Members& members, RunState& state) {
+                    Checkpoints& checkpoints, const Generation& members, RunState& state) {
   const Experiment& experiment = trainee.experiment;
   const RunFolder* const folder = trainee.options.folder;
   std::uint64_t first = 0;
@@ -106,7 +106,7 @@ std::uint64_t start(const Trainee& trainee, Timetable& timetable, Recorder& reco
 
 // Collective: what came of the run, whole on the rank that leads.
 TrainResult finish(const Trainee& trainee, const RankReport& report, const Timetable& timetable,
-                   const Recorder& recorder, const Members& members, const RunState& state,
+                   const Recorder& recorder, const Generation& members, const RunState& state,
                    std::set<int>* gone) {
   const Experiment& experiment = trainee.experiment;
   TrainResult result;
@@ -157,12 +157,12 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
 
   // Who takes part, what happens when, and what is kept of it.
   const bool in_rounds = experiment.strategy.goes_in_rounds();
-  Members members(rank.peers, config.workers, in_rounds);
+  Generation members(rank.peers, config.workers, in_rounds);
   Plan plan = experiment.plan;
   Timetable timetable(rank, experiment, options, plan, state.clock);
   Recorder recorder(rank, experiment, options, plan, state.clock, metered);
   Checkpoints checkpoints(trainee, metered, recorder, timetable);
-  Worker worker(trainee, plan, state, timetable, recorder);
+  Stepper worker(trainee, plan, state, timetable, recorder);
 
   const auto run = [&] {
     const UsageMark used = usage_now();

@@ -77,8 +77,8 @@ void doze(Rank& rank, double seconds) {
   rank.peers.ending(nothing, {rank.clock.now() + seconds});
 }
 
-Worker::Worker(const Trainee& trainee, Plan& plan, RunState& state, Timetable& timetable,
-               Recorder& recorder)
+Stepper::Stepper(const Trainee& trainee, Plan& plan, RunState& state, Timetable& timetable,
+                 Recorder& recorder)
     : trainee_(trainee),
       fed_(fed_part(trainee.strategy)),
       plan_(plan),
@@ -94,7 +94,7 @@ Worker::Worker(const Trainee& trainee, Plan& plan, RunState& state, Timetable& t
     trainee.learner.on_slice_ready([](Slice) {});  // the learner notes the times
 }
 
-Step Worker::step_at(std::uint64_t number) {
+Step Stepper::step_at(std::uint64_t number) {
   const Plan::Position at = plan_.position(number);
   Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
   samples_ = samples_read(trainee_.strategy, step);
@@ -102,7 +102,7 @@ Step Worker::step_at(std::uint64_t number) {
   return step;
 }
 
-void Worker::take(const Members& members, std::uint64_t number) {
+void Stepper::take(const Generation& members, std::uint64_t number) {
   const Step step = step_at(number);
   take(members, step, number + 1, [&] {
     trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.rank.rank()));
@@ -110,13 +110,13 @@ void Worker::take(const Members& members, std::uint64_t number) {
   });
 }
 
-double Worker::take_of_task(const Members& members, const Step& step, std::size_t batch) {
+double Stepper::take_of_task(const Generation& members, const Step& step, std::size_t batch) {
   return take(members, step, ++of_tasks_,
               [&] { return trainee_.learner.open_task_batch(batch, step.number); });
 }
 
-double Worker::take(const Members& members, const Step& step, std::uint64_t taken,
-                    const std::function<int()>& open) {
+double Stepper::take(const Generation& members, const Step& step, std::uint64_t taken,
+                     const std::function<int()>& open) {
   Strategy& strategy = trainee_.strategy;
   StepClock& clock = state_.clock;
   ProgressLog& log = state_.log;
@@ -145,15 +145,15 @@ double Worker::take(const Members& members, const Step& step, std::uint64_t take
   return loss;
 }
 
-double Worker::compute_step(const Step& step, std::size_t samples,
-                            const std::function<int()>& open) {
+double Stepper::compute_step(const Step& step, std::size_t samples,
+                             const std::function<int()>& open) {
   if (fed_) fed_->expect(trainee_.replica, step);
   const int micro_batches = open();
   if (trainee_.experiment.simulation) return simulate_step(micro_batches, samples);
   return compute(trainee_.learner, micro_batches, trainee_.stages);
 }
 
-double Worker::simulate_step(int micro_batches, std::size_t samples) {
+double Stepper::simulate_step(int micro_batches, std::size_t samples) {
   const ComputeTime& time = trainee_.experiment.simulation->compute;
   Clock& clock = trainee_.rank.clock;
   // The time of a step is that of the largest batch, which is the first worker's.
@@ -184,7 +184,7 @@ double Worker::simulate_step(int micro_batches, std::size_t samples) {
   return loss;
 }
 
-std::vector<ComputeTime::Ready> Worker::ready_parts() {
+std::vector<ComputeTime::Ready> Stepper::ready_parts() {
   const std::vector<ComputeTime::Ready>& measured = trainee_.experiment.simulation->compute.ready;
   const std::size_t all = trainee_.replica.weights().count();
   std::size_t in_profile = 0, told = 0;
@@ -204,7 +204,7 @@ std::vector<ComputeTime::Ready> Worker::ready_parts() {
   return parts;
 }
 
-void Worker::sit_out() {
+void Stepper::sit_out() {
   Rank& rank = trainee_.rank;
   const double start = rank.clock.now();
   if (trainee_.experiment.simulation) {
@@ -218,16 +218,16 @@ void Worker::sit_out() {
 
 // What has ended while this rank computed was hidden too: so since the last step, not since this
 // update began.
-double Worker::newly_hidden_s() {
+double Stepper::newly_hidden_s() {
   const double before = std::exchange(hidden_s_, figures_of(trainee_.strategy).hidden_s);
   return hidden_s_ - before;
 }
 
-Members Worker::rest(const Members& members, double& waited_s) {
+Generation Stepper::rest(const Generation& members, double& waited_s) {
   const double start = trainee_.rank.clock.now();
   const bool works = trainee_.crew.works();
   if (works) trainee_.strategy.parts().apart->rest(trainee_.replica);
-  Members left = members.survivors();
+  Generation left = members.survivors();
   if (const Audit* audit = trainee_.strategy.parts().audit; audit && works)
     audit->prove_at_rest(left.workers());
   (void)newly_hidden_s();  // what went on at rest was waited for
@@ -235,7 +235,7 @@ Members Worker::rest(const Members& members, double& waited_s) {
   return left;
 }
 
-void Worker::serve(std::uint64_t first, std::uint64_t end) {
+void Stepper::serve(std::uint64_t first, std::uint64_t end) {
   Strategy& strategy = trainee_.strategy;
   state_.clock.start();
   state_.clock.ready();
@@ -246,14 +246,14 @@ void Worker::serve(std::uint64_t first, std::uint64_t end) {
   state_.clock.end();
 }
 
-void Worker::served(std::uint64_t first, std::uint64_t end) {
+void Stepper::served(std::uint64_t first, std::uint64_t end) {
   if (end == kOpenEnd) return;
   for (std::uint64_t n = first; n < end; ++n)
     state_.log.stepped(step_at(n), 0, state_.clock.training_s());
   recorder_.stepped(end);
 }
 
-Profile Worker::profile() const {
+Profile Stepper::profile() const {
   Profile profile = profiler_.medians();
   profile.model = trainee_.experiment.config.model;
   profile.batch = trainee_.experiment.full_batch(0);

@@ -20,16 +20,16 @@ double compute(Learner&, int micro_batches, Transport* stages = nullptr, const A
 // Answers a part of the test set in the same way. The last stage has the tally.
 Tally tally_of(Learner&, Slice part_of_test_set, Transport* stages = nullptr);
 
-class Worker {
+class Stepper {
  public:
   // All outlive it. A strategy that has the part Fed, and makes use of it, is fed from now on.
-  Worker(const Trainee&, Plan&, RunState&, Timetable&, Recorder&);
-  Worker(const Worker&) = delete;
+  Stepper(const Trainee&, Plan&, RunState&, Timetable&, Recorder&);
+  Stepper(const Stepper&) = delete;
 
   // One optimisation step of this worker: gradients of its samples, then the strategy's turn.
-  void take(const Members&, std::uint64_t step);
+  void take(const Generation&, std::uint64_t step);
   // The same on a batch of the task that the learner has open. Returns its mean loss.
-  double take_of_task(const Members&, const Step&, std::size_t batch);
+  double take_of_task(const Generation&, const Step&, std::size_t batch);
   // On a server: serves the steps from `first` up to `end`, or fewer where ranks go apart and are
   // told to stop;
   void serve(std::uint64_t first, std::uint64_t end);
@@ -37,7 +37,7 @@ class Worker {
   void served(std::uint64_t first, std::uint64_t end);
   // Where ranks go apart. Collective over those that are left: this rank rests until all have met.
   // Returns those that have met, and adds to `waited_s` how long that took.
-  Members rest(const Members&, double& waited_s);
+  Generation rest(const Generation&, double& waited_s);
 
   // How long this rank's steps took.
   Profile profile() const;
@@ -47,7 +47,8 @@ class Worker {
   // stays valid until the next call.
   Step step_at(std::uint64_t number);
   // `open`: opens the batch and returns its number of micro-batches.
-  double take(const Members&, const Step&, std::uint64_t taken, const std::function<int()>& open);
+  double take(const Generation&, const Step&, std::uint64_t taken,
+              const std::function<int()>& open);
   double compute_step(const Step&, std::size_t samples, const std::function<int()>& open);
   // The same in simulation: charges the time that the step takes, and feeds the strategy meanwhile.
   double simulate_step(int micro_batches, std::size_t samples);

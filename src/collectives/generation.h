@@ -1,6 +1,5 @@
-// The ranks that take part in a run: an immutable value for one generation of them. Where a run
-// goes on without ranks that it lost, survivors() gives the next generation; what the run has come
-// to passes to it as a RunState.
+// The ranks that take part in a run: an immutable value for one generation of members. Where a run
+// goes on without ranks that it lost, survivors() gives the next generation.
 #pragma once
 
 #include <memory>
@@ -10,16 +9,16 @@
 
 namespace lockstep {
 
-class Members {
+class Generation {
  public:
   // All ranks of a job, of which the first `workers` work and the others serve. `managed`: the last
   // rank is a manager, which leads and without which there is no run. `job` outlives this.
-  Members(Transport& job, int workers, bool managed);
+  Generation(Transport& job, int workers, bool managed);
 
   // Collective over those that are left: waits for all of them, however late they come. A managed
   // generation asks its manager; others ask all ranks of the job. TransportError if no worker is
   // left, or no manager.
-  Members survivors() const;
+  Generation survivors() const;
 
   // All of them; the first keeps the records: the manager where there is one, else the lowest.
   Transport& present() const { return present_ ? *present_ : *job_; }
@@ -35,7 +34,7 @@ class Members {
   int first_worker() const { return working().front(); }
 
  private:
-  Members(const Members& before, std::vector<int> ranks);
+  Generation(const Generation& before, std::vector<int> ranks);
   void form_groups();
 
   Transport* job_;

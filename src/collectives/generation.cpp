@@ -1,4 +1,4 @@
-#include "collectives/members.h"
+#include "collectives/generation.h"
 
 #include <algorithm>
 #include <numeric>
@@ -54,13 +54,13 @@ std::vector<int> survivors_of(Transport& peers) {
 
 }  // namespace
 
-Members::Members(Transport& job, int workers, bool managed)
+Generation::Generation(Transport& job, int workers, bool managed)
     : job_(&job), workers_(workers), managed_(managed), ranks_(job.size()) {
   std::iota(ranks_.begin(), ranks_.end(), 0);
   form_groups();
 }
 
-Members::Members(const Members& before, std::vector<int> ranks)
+Generation::Generation(const Generation& before, std::vector<int> ranks)
     : job_(before.job_),
       workers_(before.workers_),
       managed_(before.managed_),
@@ -76,7 +76,7 @@ Members::Members(const Members& before, std::vector<int> ranks)
   form_groups();
 }
 
-void Members::form_groups() {
+void Generation::form_groups() {
   if (managed_ || std::ssize(ranks_) < job_->size()) {
     std::vector<int> order = ranks_;
     if (managed_) std::ranges::rotate(order, order.end() - 1);  // the manager is the last rank
@@ -85,7 +85,7 @@ void Members::form_groups() {
   if (job_->rank() < workers_) at_work_ = std::make_unique<Group>(*job_, working());
 }
 
-Members Members::survivors() const {
+Generation Generation::survivors() const {
   Transport& among = managed_ ? present() : *job_;
   std::vector<int> ranks;
   for (const int r : survivors_of(among)) ranks.push_back(among.job_rank(r));
@@ -93,15 +93,15 @@ Members Members::survivors() const {
   return {*this, std::move(ranks)};
 }
 
-void Members::meet() const {
+void Generation::meet() const {
   patient_barrier(present(), channels::kTogether);
 }
 
-std::vector<int> Members::working() const {
+std::vector<int> Generation::working() const {
   return {ranks_.begin(), std::ranges::lower_bound(ranks_, workers_)};
 }
 
-std::vector<int> Members::lost() const {
+std::vector<int> Generation::lost() const {
   std::vector<int> lost;
   for (int r = 0; r < job_->size(); ++r)
     if (!std::ranges::binary_search(ranks_, r)) lost.push_back(r);

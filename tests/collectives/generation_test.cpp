@@ -1,4 +1,4 @@
-#include "collectives/members.h"
+#include "collectives/generation.h"
 
 #include <gmock/gmock.h>
 
@@ -13,9 +13,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
-TEST(Members, OfAWholeJobAreAllItsRanks) {
+TEST(Generation, OfAWholeJobAreAllItsRanks) {
   run_loopback(3, [](Rank& rank) {
-    const Members members(rank.peers, 2, false);
+    const Generation members(rank.peers, 2, false);
     EXPECT_EQ(&members.present(), &rank.peers);
     EXPECT_EQ(members.leads(), rank.rank() == 0);
     EXPECT_THAT(members.working(), ElementsAre(0, 1));
@@ -26,18 +26,18 @@ TEST(Members, OfAWholeJobAreAllItsRanks) {
   });
 }
 
-TEST(Members, AreLedByTheirManager) {
+TEST(Generation, AreLedByTheirManager) {
   run_loopback(3, [](Rank& rank) {
-    const Members members(rank.peers, 2, true);
+    const Generation members(rank.peers, 2, true);
     EXPECT_EQ(members.leads(), rank.rank() == 2);
     EXPECT_EQ(members.present().job_rank(0), 2);
   });
 }
 
-TEST(Members, GoOnWithoutThoseThatAreGone) {
+TEST(Generation, GoOnWithoutThoseThatAreGone) {
   run_loopback(4, [](Rank& rank) {
     if (rank.rank() == 0 || rank.rank() == 2) return;
-    const Members members = Members(rank.peers, 3, false).survivors();
+    const Generation members = Generation(rank.peers, 3, false).survivors();
     EXPECT_THAT(members.lost(), ElementsAre(0, 2));
     EXPECT_THAT(members.working(), ElementsAre(1));
     EXPECT_EQ(members.first_worker(), 1);
@@ -47,15 +47,15 @@ TEST(Members, GoOnWithoutThoseThatAreGone) {
   });
 }
 
-TEST(Members, AreNoneWithoutAWorkerOrTheManager) {
+TEST(Generation, AreNoneWithoutAWorkerOrTheManager) {
   run_loopback(2, [](Rank& rank) {
     if (rank.rank() == 0) return;
-    const Members members(rank.peers, 1, false);
+    const Generation members(rank.peers, 1, false);
     EXPECT_THAT([&] { members.survivors(); }, ThrowsMessage<TransportError>(HasSubstr("workers")));
   });
   run_loopback(2, [](Rank& rank) {
     if (rank.rank() == 1) return;
-    const Members members(rank.peers, 1, true);
+    const Generation members(rank.peers, 1, true);
     EXPECT_THAT([&] { members.survivors(); }, ThrowsMessage<TransportError>(HasSubstr("manager")));
   });
 }
