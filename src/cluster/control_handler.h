@@ -5,14 +5,14 @@
 
 #include "cluster/Control.h"
 #include "cluster/handshake.h"
-#include "cluster/job_members.h"
+#include "cluster/members.h"
 
 namespace lockstep {
 
 class ControlHandler final : public protocol::ControlIf {
  public:
   // Both outlive this.
-  ControlHandler(JobMembers& members, const std::string& key) : members_(members), key_(key) {}
+  ControlHandler(Members& members, const std::string& key) : members_(members), key_(key) {}
   // The connection is gone.
   ~ControlHandler() override;
 
@@ -33,7 +33,7 @@ class ControlHandler final : public protocol::ControlIf {
   enum class Stage { stranger, greeted, proven, joined, left };
   void expect(Stage) const;  // throws Refused if it is not this call's turn
 
-  JobMembers& members_;
+  Members& members_;
   const std::string& key_;
   Stage stage_ = Stage::stranger;
   Transcript transcript_;

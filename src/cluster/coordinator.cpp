@@ -38,7 +38,7 @@ constexpr int kLongestFrame = 64 << 10;
 constexpr int kLongestString = 16 << 10;
 constexpr int kLongestList = 1024;
 constexpr int kStrangerTicks =
-    static_cast<int>(Coordinator::kStrangerSeconds / JobMembers::kTickSeconds);
+    static_cast<int>(Coordinator::kStrangerSeconds / Members::kTickSeconds);
 
 // Descriptors of this process that strangers leave alone: so many for each rank (its connection,
 // its output, its process), and so many for all else.
@@ -69,7 +69,7 @@ int places_for_strangers(int ranks) {
 // calls come from the server's thread.
 class Handlers final : public protocol::ControlIfFactory {
  public:
-  Handlers(JobMembers& members, const std::string& key) : members_(members), key_(key) {}
+  Handlers(Members& members, const std::string& key) : members_(members), key_(key) {}
 
   protocol::ControlIf* getHandler(const thrift::TConnectionInfo& info) override {
     auto* handler = new ControlHandler(members_, key_);
@@ -120,7 +120,7 @@ class Handlers final : public protocol::ControlIfFactory {
     ::shutdown(connection.socket->getSocketFD(), SHUT_RDWR);
   }
 
-  JobMembers& members_;
+  Members& members_;
   const std::string& key_;
   std::map<ControlHandler*, Connection> open_;
   std::uint64_t admitted_ = 0;
@@ -297,7 +297,7 @@ struct Coordinator::Server {
     timer = event_new(
         base, -1, EV_PERSIST, [](int, short, void* self) { static_cast<Server*>(self)->tick(); },
         this);
-    const timeval period{0, static_cast<int>(JobMembers::kTickSeconds * 1e6)};
+    const timeval period{0, static_cast<int>(Members::kTickSeconds * 1e6)};
     event_add(timer, &period);
     // Not TNonblockingServer::stop(): that is forgotten if the loop has not started yet.
     stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -327,7 +327,7 @@ struct Coordinator::Server {
     members.tick();
   }
 
-  JobMembers members;
+  Members members;
   std::string key;
   std::string host;
   std::shared_ptr<Handlers> handlers;
@@ -347,6 +347,6 @@ Coordinator::~Coordinator() = default;
 
 Address Coordinator::address() const { return {server_->host, server_->door->getListenPort()}; }
 
-JobMembers& Coordinator::members() const { return server_->members; }
+Members& Coordinator::members() const { return server_->members; }
 
 }  // namespace lockstep

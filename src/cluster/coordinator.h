@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cluster/address.h"
-#include "cluster/job_members.h"
+#include "cluster/members.h"
 
 namespace lockstep {
 
@@ -30,8 +30,8 @@ class Coordinator {
   // Closes all connections: workers that have not left take the coordinator for lost.
   ~Coordinator();
 
-  Address address() const;      // with the port it got
-  JobMembers& members() const;  // thread-safe
+  Address address() const;   // with the port it got
+  Members& members() const;  // thread-safe
 
  private:
   struct Server;

@@ -34,7 +34,7 @@ protocol::Member introduction(const Start& start) {
   me.pid = getpid();
   for (const Iface& iface : interfaces())
     if (iface.address.find(':') == std::string::npos) me.sources.push_back(iface.address);
-  if (std::ssize(me.sources) > JobMembers::kMostSources) me.sources.clear();  // not all can be told
+  if (std::ssize(me.sources) > Members::kMostSources) me.sources.clear();  // not all can be told
   return me;
 }
 
@@ -63,7 +63,7 @@ struct Job::Parts {
       membership->watch(deaths);
       rank.emplace(std::move(lanes), options.seed);
     } catch (const Error& error) {
-      depart(JobMembers::kFailed, blamed_by(error), error.what());
+      depart(Members::kFailed, blamed_by(error), error.what());
       throw;
     }
   }
@@ -101,7 +101,7 @@ struct Job::Parts {
     membership->leave(status, blamed, why);
     rank.reset();
     if (!coordinator) return;
-    Countdown time(status == JobMembers::kWell ? options.patience_seconds : kNewsSeconds);
+    Countdown time(status == Members::kWell ? options.patience_seconds : kNewsSeconds);
     while (!coordinator->members().all_gone() && time.left() > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -118,19 +118,18 @@ Job::Job(const Start& start, const JobOptions& options)
 
 Job::~Job() {
   if (parts_->rank)
-    parts_->depart(JobMembers::kFailed, parts_->first_death(),
-                   "it ended before it had left the job");
+    parts_->depart(Members::kFailed, parts_->first_death(), "it ended before it had left the job");
 }
 
 Rank& Job::rank() { return parts_->rank->rank(); }
 
 void Job::leave() {
   parts_->deaths.blame({});  // a rank that leaves in good order does not leave because of a death
-  parts_->depart(JobMembers::kWell, -1, "");
+  parts_->depart(Members::kWell, -1, "");
 }
 
 void Job::fail(const std::exception& error, bool stops_all) {
-  parts_->depart(stops_all ? JobMembers::kStopsAll : JobMembers::kFailed, parts_->blamed_by(error),
+  parts_->depart(stops_all ? Members::kStopsAll : Members::kFailed, parts_->blamed_by(error),
                  error.what());
 }
 

@@ -44,7 +44,7 @@ class Membership {
   // this. Once, after ready().
   void watch(Deaths& deaths);
 
-  // Tells the coordinator, see JobMembers::leave(). A coordinator already lost is no error here.
+  // Tells the coordinator, see Members::leave(). A coordinator already lost is no error here.
   void leave(int status, int blamed, const std::string& why);
 
  private:

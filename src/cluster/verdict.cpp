@@ -15,7 +15,7 @@ struct Culprit {
 };
 
 // What the first that gave up because of it says, and that is more than the death alone.
-std::string consequence(int culprit, const JobMembers& members) {
+std::string consequence(int culprit, const Members& members) {
   for (const Survivor& survivor : members.survivors()) {
     const bool says_more = !survivor.reason.starts_with(fmt::format("rank {} ", culprit));
     if (survivor.blamed == culprit && survivor.rank != culprit && says_more)
@@ -26,7 +26,7 @@ std::string consequence(int culprit, const JobMembers& members) {
 
 // The rank that survivors gave up for. Where losses are tolerated, earlier ones are no reason for
 // the end.
-Culprit blamed_by_survivors(const JobMembers& members) {
+Culprit blamed_by_survivors(const Members& members) {
   const Survivor first = members.survivors()[0];
   for (const protocol::Death& death : members.deaths())
     if (death.rank == first.blamed) return {death.rank, death.reason};
@@ -34,7 +34,7 @@ Culprit blamed_by_survivors(const JobMembers& members) {
 }
 
 // The rank that failed first.
-Culprit culprit(const std::vector<ProcessEnd>& ends, const JobMembers& members, bool goes_on) {
+Culprit culprit(const std::vector<ProcessEnd>& ends, const Members& members, bool goes_on) {
   const auto deaths = members.deaths();
   const auto survivors = members.survivors();
   if (!survivors.empty() && (goes_on || deaths.empty())) return blamed_by_survivors(members);
@@ -47,7 +47,7 @@ Culprit culprit(const std::vector<ProcessEnd>& ends, const JobMembers& members, 
 }
 
 // Those that ended when all were told to are not among them.
-std::string lost_before(const std::vector<ProcessEnd>& ends, const JobMembers& members) {
+std::string lost_before(const std::vector<ProcessEnd>& ends, const Members& members) {
   std::string text;
   for (const protocol::Death& death : members.deaths())
     if (!ends[death.rank].stopped_by_us)
@@ -57,7 +57,7 @@ std::string lost_before(const std::vector<ProcessEnd>& ends, const JobMembers& m
 
 }  // namespace
 
-bool has_failed(const JobMembers& members, bool goes_on) {
+bool has_failed(const Members& members, bool goes_on) {
   if (!members.survivors().empty()) return true;
   if (goes_on && members.missing(3).empty()) return false;
   // A process that ended well before anybody joined is no failure: it may be no worker of ours at
@@ -65,7 +65,7 @@ bool has_failed(const JobMembers& members, bool goes_on) {
   return static_cast<int>(members.missing().size()) < members.size() && !members.deaths().empty();
 }
 
-Verdict judge(const std::vector<ProcessEnd>& ends, const JobMembers& members, bool goes_on,
+Verdict judge(const std::vector<ProcessEnd>& ends, const Members& members, bool goes_on,
               int told_to_stop) {
   int worst = 0;
   bool stopped_any = false, one_went_well = false;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/job_members.h"
+#include "cluster/members.h"
 
 namespace lockstep {
 
@@ -23,10 +23,10 @@ struct Verdict {
 
 // Has a rank failed, so that the others must end? `goes_on`: they need not because of a death
 // alone.
-bool has_failed(const JobMembers&, bool goes_on);
+bool has_failed(const Members&, bool goes_on);
 
 // `told_to_stop`: the signal, or 0.
-Verdict judge(const std::vector<ProcessEnd>& by_rank, const JobMembers&, bool goes_on,
+Verdict judge(const std::vector<ProcessEnd>& by_rank, const Members&, bool goes_on,
               int told_to_stop);
 
 }  // namespace lockstep

@@ -170,11 +170,11 @@ TEST_F(CoordinatorTest, TellsWhoLeftInGoodOrderAndKeepsThemApartFromTheDead) {
   Deaths deaths(4);
   EXPECT_GT(deaths.heard_until(), wall_now()) << "nobody keeps a book yet";
   all[0]->watch(deaths);
-  all[1]->leave(JobMembers::kWell, -1, "");
+  all[1]->leave(Members::kWell, -1, "");
   const double left = wall_now();
   ASSERT_TRUE(eventually([&] { return deaths.heard_until() >= left; }));
   EXPECT_TRUE(deaths.left(1));
-  all[2]->leave(JobMembers::kFailed, 3, "rank 3 is gone");
+  all[2]->leave(Members::kFailed, 3, "rank 3 is gone");
   all[3].reset();  // closes without leaving
   ASSERT_TRUE(eventually([&] { return deaths.dead(3); }));
   EXPECT_FALSE(deaths.left(3));
@@ -182,7 +182,7 @@ TEST_F(CoordinatorTest, TellsWhoLeftInGoodOrderAndKeepsThemApartFromTheDead) {
   coordinator_.reset();
   ASSERT_TRUE(eventually([&] { return deaths.dead(2); }));
   EXPECT_FALSE(deaths.dead(1)) << "it had left before the coordinator was lost";
-  all[0]->leave(JobMembers::kWell, -1, "");
+  all[0]->leave(Members::kWell, -1, "");
 }
 
 // A coordinator that says nothing is waited for as long as the launcher, which serves it, stands
@@ -289,7 +289,7 @@ TEST_F(CoordinatorTest, RanksGetThroughWhileStrangersHammer) {
 
 TEST(ControlHandler, DoesNothingOutOfTurn) {
   const int kVersion = protocol::g_protocol_constants.VERSION;
-  JobMembers members(1);
+  Members members(1);
   const std::string key = random_key();
   ControlHandler handler(members, key);
   protocol::Roster roster;

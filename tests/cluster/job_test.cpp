@@ -120,7 +120,7 @@ class SilentRank {
       const Wiring wiring(start, membership.join(me), membership.local_address(), 1, {}, deaths);
       membership.offer(-1, wiring.addresses());
       while (!stop.stop_requested()) membership.look_for_deaths(0.05);
-      membership.leave(JobMembers::kWell, -1, "");
+      membership.leave(Members::kWell, -1, "");
     });
   }
 

@@ -30,14 +30,14 @@ class VerdictOnOneThatGoesOn : public testing::Test {
     ends_[rank].wait_status = SIGKILL;
     members_.report_death(rank, "it died of signal 9 (SIGKILL)");
   }
-  void left(int rank) { members_.leave(rank, JobMembers::kWell, -1, ""); }
-  void failed(int rank, int blamed, const std::string& why, int status = JobMembers::kFailed) {
+  void left(int rank) { members_.leave(rank, Members::kWell, -1, ""); }
+  void failed(int rank, int blamed, const std::string& why, int status = Members::kFailed) {
     ends_[rank].wait_status = kExit1;
     members_.leave(rank, status, blamed, why);
   }
   Verdict verdict(int told_to_stop = 0) const { return judge(ends_, members_, true, told_to_stop); }
 
-  JobMembers members_{4};
+  Members members_{4};
   std::vector<ProcessEnd> ends_;
 };
 
@@ -78,7 +78,7 @@ TEST_F(VerdictOnOneThatGoesOn, WhoFailsByItselfIsOneMoreLoss) {
 
 TEST_F(VerdictOnOneThatGoesOn, AReasonToStopAllStopsAll) {
   killed(1);
-  failed(2, -1, "audit: the mean is wrong", JobMembers::kStopsAll);
+  failed(2, -1, "audit: the mean is wrong", Members::kStopsAll);
   EXPECT_TRUE(has_failed(members_, true));
   ends_[0] = {"rank 0", SIGTERM, true};
   ends_[3] = {"rank 3", SIGTERM, true};

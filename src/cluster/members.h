@@ -17,7 +17,7 @@ struct Survivor {
   std::string reason;  // what it said
 };
 
-class JobMembers {
+class Members {
  public:
   // Of leave().
   static constexpr int kWell = 0, kFailed = 1, kStopsAll = 2;
@@ -29,7 +29,7 @@ class JobMembers {
   // Of a member's sources.
   static constexpr int kMostSources = 64;
 
-  explicit JobMembers(int size);
+  explicit Members(int size);
   int size() const { return static_cast<int>(ranks_.size()); }
 
   // UsageError if the rank is not in 0..size-1, is taken, or if the worker counts another `size`.
@@ -60,7 +60,7 @@ class JobMembers {
   std::vector<Survivor> survivors() const;
   // The ranks that have not finished this round: 1 join, 2 offer, 3 ready.
   std::vector<int> missing(int round = 1) const;
-  // JobMembers from rank `first` on, as many as fit into one reply. REQUIRES: none missing.
+  // Members from rank `first` on, as many as fit into one reply. REQUIRES: none missing.
   std::vector<protocol::Member> page(int first) const;
   // Has every rank joined and then left or died?
   bool all_gone() const;

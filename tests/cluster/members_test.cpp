@@ -1,4 +1,4 @@
-#include "cluster/job_members.h"
+#include "cluster/members.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,16 +20,16 @@ protocol::Member member(int rank, int pid = 100) {
   return m;
 }
 
-void join_all(JobMembers& members) {
+void join_all(Members& members) {
   for (int r = 0; r < members.size(); ++r) members.join(member(r), members.size());
 }
 
-void pass(JobMembers& members, int ticks) {
+void pass(Members& members, int ticks) {
   for (int i = 0; i < ticks; ++i) members.tick();
 }
 
-TEST(JobMembers, RefusesWhoDoesNotFit) {
-  JobMembers members(3);
+TEST(Members, RefusesWhoDoesNotFit) {
+  Members members(3);
   members.join(member(1, 41), 3);
   EXPECT_THAT([&] { members.join(member(1, 42), 3); },
               ThrowsMessage<UsageError>(HasSubstr("rank 1 is taken: pid 41 on host there")));
@@ -42,8 +42,8 @@ TEST(JobMembers, RefusesWhoDoesNotFit) {
   EXPECT_EQ(members.missing(), (std::vector<int>{0, 2}));
 }
 
-TEST(JobMembers, TheLaunchersReasonWinsOverAClosedConnection) {
-  JobMembers members(2);
+TEST(Members, TheLaunchersReasonWinsOverAClosedConnection) {
+  Members members(2);
   join_all(members);
   members.closed(1);
   pass(members, 2);
@@ -55,17 +55,17 @@ TEST(JobMembers, TheLaunchersReasonWinsOverAClosedConnection) {
 }
 
 // A launcher that gets no processor for a while looks at its children late.
-TEST(JobMembers, TheLaunchersReasonWinsAlsoWhenItComesLate) {
-  JobMembers members(3);
+TEST(Members, TheLaunchersReasonWinsAlsoWhenItComesLate) {
+  Members members(3);
   join_all(members);
   members.closed(1);
-  pass(members, JobMembers::kClosedTicks + 1);
+  pass(members, Members::kClosedTicks + 1);
   members.report_death(1, "killed by signal 9 (SIGKILL)");
   ASSERT_EQ(members.deaths().size(), 1u);
   EXPECT_EQ(members.deaths()[0].reason, "killed by signal 9 (SIGKILL)");
   members.report_death(1, "it ended with exit status 1");
   EXPECT_EQ(members.deaths()[0].reason, "killed by signal 9 (SIGKILL)") << "one end is enough";
-  pass(members, JobMembers::kSilentTicks + 1);
+  pass(members, Members::kSilentTicks + 1);
   members.report_death(2, "killed by signal 9 (SIGKILL)");
   EXPECT_EQ(members.deaths().size(), 3u);
   for (const auto& death : members.deaths())
@@ -74,8 +74,8 @@ TEST(JobMembers, TheLaunchersReasonWinsAlsoWhenItComesLate) {
 
 // More than one reply has room for: who asks here is told of all, and who asks from afar asks
 // again.
-TEST(JobMembers, NoDeathIsForgottenHoweverManyThereAre) {
-  JobMembers members(100);
+TEST(Members, NoDeathIsForgottenHoweverManyThereAre) {
+  Members members(100);
   join_all(members);
   for (int r = 0; r < 100; ++r) members.report_death(r, "killed");
   ASSERT_EQ(members.deaths().size(), 100u);
@@ -89,19 +89,19 @@ TEST(JobMembers, NoDeathIsForgottenHoweverManyThereAre) {
   EXPECT_EQ(told, 100u);
 }
 
-TEST(JobMembers, AClosedConnectionIsADeathInTheEnd) {
-  JobMembers members(2);
+TEST(Members, AClosedConnectionIsADeathInTheEnd) {
+  Members members(2);
   join_all(members);
   members.closed(0);
-  pass(members, JobMembers::kClosedTicks + 1);
+  pass(members, Members::kClosedTicks + 1);
   ASSERT_EQ(members.deaths().size(), 1u);
   EXPECT_EQ(members.deaths()[0].rank, 0);
   EXPECT_EQ(members.deaths()[0].reason, "its control connection closed");
   EXPECT_TRUE(members.deaths(1).empty());
 }
 
-TEST(JobMembers, SurvivorsAreNotBlamed) {
-  JobMembers members(3);
+TEST(Members, SurvivorsAreNotBlamed) {
+  Members members(3);
   join_all(members);
   members.leave(0, 1, 2, "rank 2 died");  // it saw the death before the coordinator did
   members.closed(0);
@@ -115,18 +115,18 @@ TEST(JobMembers, SurvivorsAreNotBlamed) {
   EXPECT_TRUE(members.all_gone());
 }
 
-TEST(JobMembers, WhoFailsByItselfIsDead) {
-  JobMembers members(2);
+TEST(Members, WhoFailsByItselfIsDead) {
+  Members members(2);
   join_all(members);
   members.leave(1, 1, -1, "no such data set");
   ASSERT_EQ(members.deaths().size(), 1u);
   EXPECT_EQ(members.deaths()[0].reason, "no such data set");
 }
 
-TEST(JobMembers, SilenceIsADeath) {
-  JobMembers members(2);
+TEST(Members, SilenceIsADeath) {
+  Members members(2);
   join_all(members);
-  for (int i = 0; i < JobMembers::kSilentTicks + 1; ++i) {
+  for (int i = 0; i < Members::kSilentTicks + 1; ++i) {
     members.heard_from(0);
     members.tick();
   }
@@ -135,20 +135,20 @@ TEST(JobMembers, SilenceIsADeath) {
   EXPECT_EQ(members.deaths()[0].reason, "it was silent for 10 s");
 }
 
-TEST(JobMembers, LeavingInGoodOrderIsNoDeath) {
-  JobMembers members(2);
+TEST(Members, LeavingInGoodOrderIsNoDeath) {
+  Members members(2);
   join_all(members);
   members.leave(0, 0, -1, "");
   members.closed(0);
   members.report_end(0);
   members.leave(1, 0, -1, "");
-  pass(members, 2 * JobMembers::kSilentTicks);
+  pass(members, 2 * Members::kSilentTicks);
   EXPECT_TRUE(members.deaths().empty());
   EXPECT_TRUE(members.all_gone());
 }
 
-TEST(JobMembers, ARosterOfManyComesInPages) {
-  JobMembers members(100);
+TEST(Members, ARosterOfManyComesInPages) {
+  Members members(100);
   for (int r = 0; r < 100; ++r) {
     members.join(member(r), 100);
     members.offer(r, 5, {std::string(2000, 'a'), std::string(2000, 'b')});
@@ -162,8 +162,8 @@ TEST(JobMembers, ARosterOfManyComesInPages) {
   EXPECT_GT(pages, 5);
 }
 
-TEST(JobMembers, RefusesAnIntroductionThatDoesNotFit) {
-  JobMembers members(1);
+TEST(Members, RefusesAnIntroductionThatDoesNotFit) {
+  Members members(1);
   auto m = member(0);
   m.host_name = std::string(5000, 'a');
   EXPECT_THROW(members.join(m, 1), UsageError);

@@ -1,4 +1,4 @@
-#include "cluster/job_members.h"
+#include "cluster/members.h"
 
 #include <algorithm>
 
@@ -24,12 +24,12 @@ void check_bounds(const protocol::Member& m) {
   if (m.host.size() > 256 || m.host_name.size() > 256 || m.addresses.size() > 8 ||
       std::any_of(m.addresses.begin(), m.addresses.end(),
                   [](auto& a) { return a.size() > 4096; }) ||
-      std::ssize(m.sources) > JobMembers::kMostSources ||
+      std::ssize(m.sources) > Members::kMostSources ||
       std::any_of(m.sources.begin(), m.sources.end(), [](auto& s) { return s.size() > 16; }))
     throw UsageError(
         fmt::format("rank {} introduced itself with more than fits: at most 256 bytes of host "
                     "name, 8 addresses of 4096 bytes and {} sources of 16",
-                    m.rank, JobMembers::kMostSources));
+                    m.rank, Members::kMostSources));
 }
 
 template <class Item>
@@ -48,9 +48,9 @@ protocol::Death death(int rank, const std::string& reason) {
 
 }  // namespace
 
-JobMembers::JobMembers(int size) : ranks_(size) {}
+Members::Members(int size) : ranks_(size) {}
 
-void JobMembers::join(const protocol::Member& member, int size_there) {
+void Members::join(const protocol::Member& member, int size_there) {
   std::lock_guard lock(mutex_);
   if (size_there != size())
     throw UsageError(fmt::format("rank {} counts {} ranks, but this job has {}", member.rank,
@@ -70,7 +70,7 @@ void JobMembers::join(const protocol::Member& member, int size_there) {
   entry = {.state = State::joined, .round = 1, .ticks = 0, .member = member};
 }
 
-void JobMembers::offer(int rank, int memory_fd, const std::vector<std::string>& addresses) {
+void Members::offer(int rank, int memory_fd, const std::vector<std::string>& addresses) {
   std::lock_guard lock(mutex_);
   Entry& entry = ranks_[rank];
   protocol::Member member = entry.member;
@@ -81,17 +81,17 @@ void JobMembers::offer(int rank, int memory_fd, const std::vector<std::string>& 
   entry.round = std::max(entry.round, 2);
 }
 
-void JobMembers::ready(int rank) {
+void Members::ready(int rank) {
   std::lock_guard lock(mutex_);
   ranks_[rank].round = 3;
 }
 
-void JobMembers::heard_from(int rank) {
+void Members::heard_from(int rank) {
   std::lock_guard lock(mutex_);
   ranks_[rank].ticks = 0;
 }
 
-void JobMembers::leave(int rank, int status, int blamed, const std::string& why) {
+void Members::leave(int rank, int status, int blamed, const std::string& why) {
   std::lock_guard lock(mutex_);
   Entry& entry = ranks_[rank];
   if (entry.state != State::joined) return;
@@ -103,14 +103,14 @@ void JobMembers::leave(int rank, int status, int blamed, const std::string& why)
   if (survivor) survivors_.push_back({rank, blamed, death(rank, why).reason});
 }
 
-void JobMembers::closed(int rank) {
+void Members::closed(int rank) {
   std::lock_guard lock(mutex_);
   if (ranks_[rank].state != State::joined) return;
   ranks_[rank].state = State::closed;
   ranks_[rank].ticks = 0;
 }
 
-void JobMembers::report_death(int rank, const std::string& reason) {
+void Members::report_death(int rank, const std::string& reason) {
   std::lock_guard lock(mutex_);
   const State state = ranks_[rank].state;
   if (state != State::left && state != State::dead) return bury(rank, reason);
@@ -120,11 +120,11 @@ void JobMembers::report_death(int rank, const std::string& reason) {
     if (known.rank == rank) known = death(rank, reason);
 }
 
-void JobMembers::report_end(int rank) {
+void Members::report_end(int rank) {
   report_death(rank, "it ended with exit status 0 before it had left the job");
 }
 
-void JobMembers::tick() {
+void Members::tick() {
   std::lock_guard lock(mutex_);
   for (int r = 0; r < size(); ++r) {
     Entry& entry = ranks_[r];
@@ -138,17 +138,17 @@ void JobMembers::tick() {
   }
 }
 
-void JobMembers::bury(int rank, const std::string& reason) {
+void Members::bury(int rank, const std::string& reason) {
   ranks_[rank].state = State::dead;
   deaths_.push_back(death(rank, reason));
 }
 
-std::vector<protocol::Death> JobMembers::deaths(int known) const {
+std::vector<protocol::Death> Members::deaths(int known) const {
   std::lock_guard lock(mutex_);
   return page_of(deaths_, known, std::ssize(deaths_));
 }
 
-protocol::News JobMembers::news(int deaths, int departed) const {
+protocol::News Members::news(int deaths, int departed) const {
   std::lock_guard lock(mutex_);
   protocol::News news;
   news.deaths = page_of(deaths_, deaths, kDeathsAPage);
@@ -158,12 +158,12 @@ protocol::News JobMembers::news(int deaths, int departed) const {
   return news;
 }
 
-std::vector<Survivor> JobMembers::survivors() const {
+std::vector<Survivor> Members::survivors() const {
   std::lock_guard lock(mutex_);
   return survivors_;
 }
 
-std::vector<int> JobMembers::missing(int round) const {
+std::vector<int> Members::missing(int round) const {
   std::lock_guard lock(mutex_);
   std::vector<int> ranks;
   for (int r = 0; r < size(); ++r)
@@ -171,7 +171,7 @@ std::vector<int> JobMembers::missing(int round) const {
   return ranks;
 }
 
-std::vector<protocol::Member> JobMembers::page(int first) const {
+std::vector<protocol::Member> Members::page(int first) const {
   std::lock_guard lock(mutex_);
   std::vector<protocol::Member> members;
   std::size_t bytes = 0;
@@ -183,7 +183,7 @@ std::vector<protocol::Member> JobMembers::page(int first) const {
   return members;
 }
 
-bool JobMembers::all_gone() const {
+bool Members::all_gone() const {
   std::lock_guard lock(mutex_);
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Entry& e) {
     return e.state == State::left || e.state == State::dead;
