@@ -56,6 +56,7 @@ bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP on this
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 	@build/release/libtorch_step
+	@build/release/compression_speed
 	@build/release/sampler_cost
 	@scripts/bench_training.py
 
