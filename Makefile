@@ -1,10 +1,11 @@
 # Each target works from a fresh clone on Debian 12: it installs and builds what it needs first.
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+SECONDS ?= 60
 SANITIZED := core compression transport collectives strategies parallel
 CTEST := ctest --progress --output-on-failure --no-label-summary --no-tests=error -j$(JOBS)
 
-.PHONY: help setup build program install test test-sanitizers asan tsan golden bench lint format study quickstart clean
+.PHONY: help setup build program install test test-sanitizers asan tsan fuzz golden bench lint format study quickstart clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -37,6 +38,12 @@ asan tsan: setup
 	@cmake --build --preset $@ -j$(JOBS) --target $(SANITIZED:%=%_tests)
 	@$(CTEST) --test-dir build/$@ -L '^($(subst $() ,|,$(SANITIZED)))$$'
 
+fuzz:  ## decoders of what peers send, fed by libFuzzer for a minute each: make fuzz SECONDS=60
+	@scripts/setup.sh fuzz
+	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j$(JOBS) --target decoders_fuzz
+	@scripts/fuzz.sh $(SECONDS)
+
 golden: setup  ## record anew the bits, bytes and virtual times that tests/golden/ holds us to
 	@cmake --preset release $(CMAKE_FLAGS) --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j$(JOBS) --target golden_tests golden_runs_tests
@@ -49,6 +56,7 @@ bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP on this
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 	@build/release/libtorch_step
+	@build/release/compression_speed
 	@build/release/sampler_cost
 	@scripts/bench_training.py
 

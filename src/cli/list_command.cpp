@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "collectives/all_reduce.h"
+#include "compression/registry.h"
 #include "core/error.h"
 #include "core/names.h"
 #include "data/open.h"
@@ -28,14 +29,17 @@ Json entry(std::string_view name, std::string_view description, std::string_view
   return json;
 }
 
-Json strategy_entry(const StrategyRow& row) {
+// Of a row whose parameters have descriptions, and may have aliases.
+template <class Row>
+Json described_entry(const Row& row) {
   std::string keys;
   Json texts = Json::object();
-  for (const StrategyParameter& p : row.parameters) {
+  for (const auto& p : row.parameters) {
     keys += fmt::format("{}{}={}", keys.empty() ? "" : ",", p.key, p.standard);
-    texts[std::string(p.key)] = p.alias.empty()
-                                    ? std::string(p.description)
-                                    : fmt::format("{} (also {})", p.description, p.alias);
+    std::string text(p.description);
+    if constexpr (requires { p.alias; })
+      if (!p.alias.empty()) text += fmt::format(" (also {})", p.alias);
+    texts[std::string(p.key)] = text;
   }
   Json json = entry(row.name, row.description, keys, row.alias);
   if (!texts.empty()) json["parameter_descriptions"] = texts;
@@ -45,9 +49,11 @@ Json strategy_entry(const StrategyRow& row) {
 std::vector<Json> entries_of(const std::string& what) {
   std::vector<Json> all;
   if (what == "strategies")
-    for (const auto& row : strategies()) all.push_back(strategy_entry(row));
+    for (const auto& row : strategies()) all.push_back(described_entry(row));
   if (what == "collectives")
     for (const auto& row : all_reduces()) all.push_back(entry(row.name, row.description));
+  if (what == "compressors")
+    for (const auto& row : compressors()) all.push_back(described_entry(row));
   if (what == "models")
     for (const auto& row : models()) all.push_back(entry(row.name, row.description, row.defaults));
   if (what == "datasets")
@@ -86,9 +92,9 @@ void print(const Json& json) {
 }  // namespace
 
 std::span<const std::string_view> lists() {
-  static constexpr std::string_view kLists[] = {"strategies", "collectives", "models",
-                                                "datasets",   "splits",      "optimizers",
-                                                "schedules",  "clusters"};
+  static constexpr std::string_view kLists[] = {"strategies", "collectives", "compressors",
+                                                "models",     "datasets",    "splits",
+                                                "optimizers", "schedules",   "clusters"};
   return kLists;
 }
 
@@ -114,8 +120,8 @@ ListCommand::ListCommand(CLI::App& application)
     : Command(application.add_subcommand("list", "Names that flags take, with parameters")) {
   command_
       ->add_option("what", what_,
-                   "strategies, collectives, models, datasets, splits, optimizers, schedules or "
-                   "clusters")
+                   "strategies, collectives, compressors, models, datasets, splits, optimizers, "
+                   "schedules or clusters")
       ->required();
   command_->add_flag("--json", json_, "JSON lines");
   command_->footer("\nExamples:\n  lockstep list strategies\n  lockstep list models --json");

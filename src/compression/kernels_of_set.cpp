@@ -52,11 +52,16 @@ double dot(const float* a, const float* b, std::size_t count) {
   return sum_of(count, [a, b](std::size_t i) { return double(a[i]) * double(b[i]); });
 }
 
+// By masks, since GCC 12 leaves a choice between numbers that are widened to branches.
+inline float where(bool chosen, float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & (chosen ? 0xffffffffu : 0u));
+}
+
 // A NaN is not below zero, so it is among the others and makes their sum one.
 TwoSums two_sums(const float* v, std::size_t count) {
   TwoSums sums;
-  sums.below = sum_of(count, [v](std::size_t i) { return v[i] < 0 ? double(v[i]) : 0.0; });
-  sums.others = sum_of(count, [v](std::size_t i) { return v[i] < 0 ? 0.0 : double(v[i]); });
+  sums.below = sum_of(count, [v](std::size_t i) { return double(where(v[i] < 0, v[i])); });
+  sums.others = sum_of(count, [v](std::size_t i) { return double(where(!(v[i] < 0), v[i])); });
   std::uint32_t below = 0;
   for (std::size_t i = 0; i < count; ++i) below += v[i] < 0;
   sums.count_below = below;
@@ -127,36 +132,51 @@ void either(const std::uint8_t* __restrict codes, float even, float odd, float* 
   }
 }
 
-// Byte `o` of a packed column: the bits of each code that fall into it.
+// Byte kByte of each packed column: the bits of the eight codes that fall into it. Templates make
+// every shift a constant, without which loops over bytes do not become instructions of the set.
 constexpr std::size_t kColumns = kPacked / 8;
 
-template <int kBits>
-void pack(const std::uint8_t* __restrict codes, std::uint8_t* __restrict packed) {
-  for (int o = 0; o < kBits; ++o)
-    for (std::size_t c = 0; c < kColumns; ++c) {
-      std::uint8_t byte = 0;
+template <int kBits, int kByte>
+inline void pack_byte(const std::uint8_t* __restrict codes, std::uint8_t* __restrict packed) {
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    std::uint8_t byte = 0;
 #pragma GCC unroll 8
-      for (int row = 0; row < 8; ++row) {
-        const int shift = row * kBits - 8 * o;
-        if (shift > -kBits && shift < 8)
-          byte |= static_cast<std::uint8_t>(shift < 0 ? codes[row * kColumns + c] >> -shift
-                                                      : codes[row * kColumns + c] << shift);
-      }
-      packed[o * kColumns + c] = byte;
+    for (int row = 0; row < 8; ++row) {
+      const int shift = row * kBits - 8 * kByte;
+      if (shift > -kBits && shift < 8)
+        byte |= static_cast<std::uint8_t>(shift < 0 ? codes[row * kColumns + c] >> -shift
+                                                    : codes[row * kColumns + c] << shift);
     }
+    packed[kByte * kColumns + c] = byte;
+  }
+}
+
+template <int kBits, int kRow>
+inline void unpack_row(const std::uint8_t* __restrict packed, std::uint8_t* __restrict codes) {
+  constexpr int kFirst = kRow * kBits / 8, kShift = kRow * kBits % 8;
+  constexpr std::uint8_t kMask = (1 << kBits) - 1;
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    std::uint8_t code = packed[kFirst * kColumns + c] >> kShift;
+    if constexpr (kShift + kBits > 8)
+      code |= static_cast<std::uint8_t>(packed[(kFirst + 1) * kColumns + c] << (8 - kShift));
+    codes[kRow * kColumns + c] = code & kMask;
+  }
 }
 
 template <int kBits>
-void unpack(const std::uint8_t* __restrict packed, std::uint8_t* __restrict codes) {
-  constexpr std::uint8_t kMask = (1 << kBits) - 1;
-  for (int row = 0; row < 8; ++row)
-    for (std::size_t c = 0; c < kColumns; ++c) {
-      const int first = row * kBits / 8, shift = row * kBits % 8;
-      std::uint8_t code = packed[first * kColumns + c] >> shift;
-      if (shift + kBits > 8)
-        code |= static_cast<std::uint8_t>(packed[(first + 1) * kColumns + c] << (8 - shift));
-      codes[row * kColumns + c] = code & kMask;
-    }
+void pack(const std::uint8_t* codes, std::uint8_t* packed) {
+  [&]<int... kByte>(std::integer_sequence<int, kByte...>) {
+    (pack_byte<kBits, kByte>(codes, packed), ...);
+  }
+  (std::make_integer_sequence<int, kBits>{});
+}
+
+template <int kBits>
+void unpack(const std::uint8_t* packed, std::uint8_t* codes) {
+  [&]<int... kRow>(std::integer_sequence<int, kRow...>) {
+    (unpack_row<kBits, kRow>(packed, codes), ...);
+  }
+  (std::make_integer_sequence<int, 8>{});
 }
 
 template <bool kNesterov>

@@ -112,11 +112,11 @@ Values LowRank::right() {
   std::ranges::fill(right_, 0.f);
   for (const Factored& f : factored_) {
     orthonormalise(f);
-    const auto& [begin, rows, columns] = f.tensor;
+    const std::size_t rows = f.tensor.rows, columns = f.tensor.columns;
     const auto for_all = [&](auto what) {
       for (std::size_t row = 0; row < rows; ++row)
         for (std::size_t c = 0; c < f.rank; ++c)
-          what(left_[f.left + c * rows + row], floats(error_) + begin + row * columns,
+          what(left_[f.left + c * rows + row], floats(error_) + f.tensor.begin + row * columns,
                &right_[f.right + c * columns]);
     };
     for_all(

@@ -243,13 +243,14 @@ TEST_F(Train, HostsInNamespacesCountTheSameBytes) {
 }
 
 TEST(List, EveryKindHasNamesAndJson) {
-  for (const std::string kind : {"strategies", "collectives", "models", "datasets", "splits",
-                                 "optimizers", "schedules", "clusters"}) {
+  for (const std::string kind : {"strategies", "collectives", "compressors", "models", "datasets",
+                                 "splits", "optimizers", "schedules", "clusters"}) {
     const Outcome outcome = lockstep("list " + kind + " --json");
     EXPECT_EQ(outcome.status, 0);
     for (const auto& entry : outcome.json()) EXPECT_FALSE(entry.at("description").empty()) << kind;
   }
   EXPECT_THAT(lockstep("list strategies").out, HasSubstr("step-wise"));
+  EXPECT_THAT(lockstep("list compressors").out, HasSubstr("ratio=0.01"));
 }
 
 }  // namespace
