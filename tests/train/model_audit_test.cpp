@@ -22,13 +22,18 @@ class ToyLearner final : public Learner, private Replica {
   bool came_apart = false;
 
   Replica& replica() override { return *this; }
-  double compute(std::uint64_t) override { return 0; }
-  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
-  double compute_of_task(std::size_t, std::uint64_t) override { return 0; }
-  Tally tally(Slice) override {
+  int open_step(std::uint64_t) override { return 0; }
+  int open_task_batch(std::size_t, std::uint64_t) override { return 0; }
+  int open_test(Slice) override { return 1; }
+  Values forward(int) override { return kNoValues; }
+  Values backward(int) override { return kNoValues; }
+  double end_step() override { return 0; }
+  Tally end_test() override {
     restore_if_it_keeps();
     return {Floats64(10, 1), Floats64(10, 1), Floats64(10, 1), 1};
   }
+  const Times& last() const override { return times_; }
+  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
   Floats statistics() override { return statistics_; }
   void set_statistics(const Floats& statistics) override {
     if (!keeps_statistics) statistics_ = statistics;
@@ -53,10 +58,12 @@ class ToyLearner final : public Learner, private Replica {
   void apply_gradients(std::uint64_t, Slice, std::uint64_t, double) override {}
   double learning_rate(std::uint64_t) const override { return 0; }
   void forget() override {}
+  std::span<const Parameter> parameters() const override { return {}; }
   void restore_if_it_keeps() {
     if (keeps_weights) std::ranges::fill(weights_, 1.0f);
   }
 
+  const Times times_;
   Floats weights_ = Floats(100, 1), statistics_ = {1, 2, 3};
   Model written_;
 };
