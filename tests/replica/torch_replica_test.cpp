@@ -229,7 +229,7 @@ TEST(TorchReplica, TakesItsTurn) {
 }
 
 TEST(SizedReplica, IsHollow) {
-  SizedReplica replica(138'357'544);
+  SizedReplica replica({{"all", {0, 138'357'544}, {138'357'544}, 0}});
   EXPECT_TRUE(replica.weights().is_hollow());
   EXPECT_TRUE(replica.gradients().is_hollow());
   EXPECT_EQ(replica.weights().count(), 138'357'544u);
