@@ -58,7 +58,9 @@ TEST_P(Statistics, OfAWorkerWithoutSamplesDoNotCount) {
   config.workers = 1;
   const double alone = last_loss(config);
   config.workers = 2;
-  EXPECT_NEAR(last_loss(config), alone, 1e-6);
+  // Two halves of the test set are added in another order than the whole: some units in the last
+  // place of a float.
+  EXPECT_NEAR(last_loss(config), alone, 1e-6 * alone);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPace, Statistics,
