@@ -41,8 +41,8 @@ struct Experiment {
   int cores = 1;  // that all ranks of this machine share: counted before any is bound to its own
   std::unique_ptr<ReaderPool> readers;  // if samples are slow to read
   std::vector<Parameter> parameters;    // of the network, where only sizes count
-  // A run that is resumed or replayed must find the same data and the same model's file. Empty where
-  // nothing of the kind is kept; model_sha256 also where the model is no file.
+  // A run that is resumed or replayed must find the same data and the same model's file. Empty
+  // where nothing of the kind is kept; model_sha256 also where the model is no file.
   std::string data_sha256, model_sha256;
 
   // Do all workers take every step together?

@@ -192,7 +192,6 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
     replica.weight_span()[i] = first_weight(training, i);
   strategy->begin(replica);
-
   Record record;
   std::vector<std::vector<std::size_t>> samples;
   for (int t = 0; t < training.steps; ++t) samples.push_back(training.samples_at(t));
