@@ -93,9 +93,7 @@ Generation Generation::survivors() const {
   return {*this, std::move(ranks)};
 }
 
-void Generation::meet() const {
-  patient_barrier(present(), channels::kTogether);
-}
+void Generation::meet() const { patient_barrier(present(), channels::kTogether); }
 
 std::vector<int> Generation::working() const {
   return {ranks_.begin(), std::ranges::lower_bound(ranks_, workers_)};
