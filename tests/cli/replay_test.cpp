@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST_F(Replay, OfARunThatEndsByTheClock) {
-  expect_repeated("--strategy gossip:p=0.5 -n 2 --seconds 0.5");
+  expect_repeated("--strategy gossip:p=0.5 -n 2 --seconds 0.05");
 }
 
 TEST_F(Replay, OfARunThatEndsBySamples) { expect_repeated("--strategy asp -n 2 --samples 1500"); }

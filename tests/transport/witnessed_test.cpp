@@ -264,8 +264,14 @@ std::vector<int> lock_race(Witness& witness, std::uint64_t chance) {
       }
     };
     const auto job = r.background.post([&](Transport&) { take(1); });
-    take(0);
-    r.background.wait(job);
+    std::exception_ptr failure;
+    try {
+      take(0);
+    } catch (const ReplayDiverged&) {
+      failure = std::current_exception();
+    }
+    r.background.wait(job);  // which uses this function's lock
+    if (failure) std::rethrow_exception(failure);
   });
   return order;
 }
