@@ -6,13 +6,13 @@
 #include <thread>
 
 #include "measure/metered.h"
-#include "transport/decorator.h"
-#include "transport/faulty.h"
+#include "transport/decorators/decorator.h"
+#include "transport/decorators/faulty.h"
+#include "transport/decorators/shaped.h"
+#include "transport/decorators/witnessed.h"
 #include "transport/group.h"
 #include "transport/loopback.h"
 #include "transport/real_rank.h"
-#include "transport/shaped.h"
-#include "transport/witnessed.h"
 #include "worlds.h"
 
 namespace lockstep::testing {

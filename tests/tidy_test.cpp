@@ -46,8 +46,8 @@ std::string repeat(int times, const std::string& line) {
 
 TEST(TidyRule, IncludesPointLeft) {
   EXPECT_THAT(
-      include_direction({"src/transport/shm.cpp", "\n#include \"collectives/ring.h\"\n"}),
-      ElementsAre("src/transport/shm.cpp:2: transport/ may not include collectives/ring.h"));
+      include_direction({"src/transport/shm/shm.cpp", "\n#include \"collectives/ring.h\"\n"}),
+      ElementsAre("src/transport/shm/shm.cpp:2: transport/ may not include collectives/ring.h"));
   EXPECT_THAT(include_direction({"src/core/a.cpp", "#include \"core/a.h\"\n#include <map>\n"}),
               IsEmpty());
   EXPECT_THAT(include_direction({"src/misc/a.cpp", ""}),

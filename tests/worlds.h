@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transport/fabric.h"
-#include "transport/simulated.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep::testing {
 

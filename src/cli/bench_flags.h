@@ -10,7 +10,7 @@
 #include "bench/work.h"
 #include "cli/flags.h"
 #include "cluster/launch.h"
-#include "transport/simulated.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep {
 

@@ -20,9 +20,9 @@
 #include "replica/malloc.h"
 #include "strategies/audit.h"
 #include "train/replay.h"
-#include "transport/conditions.h"
+#include "transport/decorators/conditions.h"
 #include "transport/fabric.h"
-#include "transport/simulated.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "transport/real_rank.h"
 #include "transport/routed.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include "cluster/protocol_types.h"
 #include "cluster/start.h"
 #include "transport/deaths.h"
-#include "transport/shm_host.h"
-#include "transport/ucx.h"
+#include "transport/shm/host.h"
+#include "transport/ucx/ucx.h"
 
 namespace lockstep {
 

@@ -1,7 +1,8 @@
 // Lockstep as a library: all of it that a program needs, in the order to read it.
 //
 //   run it        run_ranks()       lockstep/ranks.h         ranks as processes
-//                 run_simulated()   transport/simulated.h    ranks as actors, in virtual time
+//                 run_simulated()   transport/simulated/simulated.h    ranks as actors, in virtual
+//                 time
 //   a rank sees   Rank              transport/rank.h         peers, clock, random numbers
 //                 Transport         transport/transport.h    messages and windows
 //                 own_channel()     transport/channels.h     tags that the library leaves to you
@@ -36,4 +37,4 @@
 #include "strategies/strategy.h"
 #include "train/trainer.h"
 #include "transport/channels.h"
-#include "transport/simulated.h"
+#include "transport/simulated/simulated.h"

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "measure/ledger.h"
-#include "transport/decorator.h"
+#include "transport/decorators/decorator.h"
 
 namespace lockstep {
 

@@ -26,7 +26,7 @@ struct RunTerms {
   std::string transport = "auto";
   bool shaped = false;    // links are slowed down
   bool hollow = false;    // replicas have sizes and no numbers
-  bool recorded = false;  // its choices are written down, or replayed (see transport/witness.h)
+  bool recorded = false;  // its choices are written down, or replayed (see decorators/witness.h)
   // Of the whole run; not known before the data is open, and of no limit where the end is open.
   std::uint64_t steps = 0;
 };

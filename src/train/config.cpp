@@ -14,7 +14,7 @@
 #include "strategies/registry.h"
 #include "train/cluster_spec.h"
 #include "train/replay.h"
-#include "transport/conditions.h"
+#include "transport/decorators/conditions.h"
 
 namespace lockstep {
 namespace {

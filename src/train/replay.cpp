@@ -9,9 +9,9 @@
 #include "collectives/gather.h"
 #include "core/json_text.h"
 #include "train/cluster_spec.h"
-#include "transport/conditions.h"
+#include "transport/decorators/conditions.h"
+#include "transport/decorators/witnessed.h"
 #include "transport/real_rank.h"
-#include "transport/witnessed.h"
 
 namespace lockstep {
 namespace {

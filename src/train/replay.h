@@ -1,6 +1,6 @@
 // --record and --replay: a run on real ranks whose workers go apart, repeated to the bit.
 //
-// A record is a folder with a file for each rank (see transport/witness.h), which each rank writes
+// A record is a folder with a file for each rank (see decorators/witness.h), which each rank writes
 // for itself, on its own host, and has when the run has ended well: a run that fails, is stopped or
 // loses a rank leaves none that can be replayed.
 #pragma once

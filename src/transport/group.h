@@ -8,7 +8,7 @@
 // nothing of the group. dead_peers() has group ranks.
 #pragma once
 
-#include "transport/decorator.h"
+#include "transport/decorators/decorator.h"
 
 namespace lockstep {
 

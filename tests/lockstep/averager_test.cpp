@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "transport/fabric.h"
-#include "transport/simulated.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep {
 namespace {

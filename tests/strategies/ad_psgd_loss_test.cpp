@@ -3,7 +3,7 @@
 
 #include "apart.h"
 #include "strategies/ad_psgd_exchange.h"
-#include "transport/decorator.h"
+#include "transport/decorators/decorator.h"
 
 namespace lockstep::testing {
 namespace {

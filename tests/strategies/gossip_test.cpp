@@ -5,7 +5,7 @@
 #include "apart.h"
 #include "strategies/gossip_mail.h"
 #include "transport/channels.h"
-#include "transport/decorator.h"
+#include "transport/decorators/decorator.h"
 
 namespace lockstep::testing {
 namespace {

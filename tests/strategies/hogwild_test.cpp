@@ -1,6 +1,6 @@
 // Hogwild: no update is lost unless it may be.
 #include "central_cases.h"
-#include "transport/shaped.h"
+#include "transport/decorators/shaped.h"
 
 namespace lockstep::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <deque>
 #include <functional>
 
-#include "transport/decorator.h"
+#include "transport/decorators/decorator.h"
 #include "transport/rank.h"
 
 namespace lockstep::testing {

@@ -11,9 +11,9 @@
 
 #include "folder.h"
 #include "train/trainer.h"
-#include "transport/conditions.h"
+#include "transport/decorators/conditions.h"
 #include "transport/fabric.h"
-#include "transport/simulated.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep::testing {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "train/apart_runs.h"
-#include "transport/decorator.h"
+#include "transport/decorators/decorator.h"
 
 namespace lockstep::testing {
 namespace {

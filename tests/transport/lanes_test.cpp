@@ -4,8 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "transport/shm_host.h"
-#include "transport/simulated_star.h"
+#include "transport/shm/host.h"
+#include "transport/simulated/star.h"
 #include "worlds.h"
 
 namespace lockstep::testing {

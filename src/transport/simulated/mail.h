@@ -1,0 +1,119 @@
+// The messages of one lane of a simulated rank: which are under way, which are here, which receives
+// wait for them. Plain tables: no time, no blocking. Messages of one (from, tag key) are handed out
+// in the order they were sent, each as soon as it and all before it have landed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/simulated/network.h"
+#include "transport/transport.h"
+
+namespace lockstep {
+
+class SimulatedTransport;
+struct SimulatedStream;
+
+// An open request, send or receive.
+struct SimulatedRequest {
+  std::uint32_t index = 0;       // of this record in its transport
+  std::uint32_t generation = 0;  // tells an ended request from the next one in the same record
+  bool open = false, complete = false, is_send = false, is_bell = false;
+  bool awaited = false;  // its transport sleeps until this one (or another) completes
+  int peer = 0;
+  Tag tag;
+  Bytes into;
+  Combine combine = nullptr;
+  SimulatedRequest* next = nullptr;
+  struct SimulatedMessage* message = nullptr;  // of a send, until it has ended
+  Arrival arrival;
+  std::unique_ptr<TransportError> error;
+};
+
+struct SimulatedMessage final : Flight {
+  SimulatedTransport* sender = nullptr;
+  SimulatedTransport* receiver = nullptr;
+  Tag tag;
+  ConstBytes bytes;                   // the sender's memory while `send` is open, then `kept`
+  std::unique_ptr<std::byte[]> kept;  // so that the sender may write again
+  SimulatedRequest* send = nullptr;
+  SimulatedStream* stream = nullptr;  // where it queues; null once taken or lost
+  bool flying = false;
+  bool parked = false;  // flies when a receive is posted that takes it; its peer hears of it
+  double due = 0;       // from this time on
+  bool shelved = false;
+  SimulatedMessage* next = nullptr;                       // in its stream, or in the free list
+  SimulatedMessage *later = nullptr, *earlier = nullptr;  // on its shelf
+
+  void land() override;
+  int from() const;
+};
+
+// Messages come and go by the hundred thousand: their records are used again.
+class SimulatedMessages {
+ public:
+  SimulatedMessage& take();
+  // Puts it back once it is neither flying nor queued nor a send's.
+  void drop(SimulatedMessage&);
+
+ private:
+  std::vector<std::unique_ptr<SimulatedMessage>> all_;
+  SimulatedMessage* free_ = nullptr;
+};
+
+// Messages of one sender and tag key in the order sent, or receives that wait for them.
+struct SimulatedStream {
+  std::uint32_t key = 0;
+  SimulatedMessage *first = nullptr, *last = nullptr;
+  SimulatedRequest *first_waiting = nullptr, *last_waiting = nullptr;
+  std::size_t messages = 0, waiting = 0;  // how many of each
+};
+
+class SimulatedMail {
+ public:
+  SimulatedMail(int rank, SimulatedMessages& messages) : rank_(rank), messages_(messages) {}
+
+  // A message to this lane is sent. Returns whether a receive waits that will take it.
+  bool queue(SimulatedMessage&);
+  // It has landed. Hands it to the receive it completes, which is added to `completed`; so are
+  // others that waited behind it.
+  void landed(SimulatedMessage&, std::vector<SimulatedRequest*>& completed);
+  // It will not come: its sender is gone.
+  void lose(SimulatedMessage&);
+
+  // Completes the receive at once if its message is here, else lets it wait. Returns the message
+  // that it will take if that one is parked.
+  SimulatedMessage* post(SimulatedRequest&);
+  void withdraw(SimulatedRequest&);
+  // Is the message of this receive, which waits, under way?
+  bool is_coming(const SimulatedRequest&);
+  // What a receive posted now would get.
+  std::optional<Arrival> probe(int from, Tag tag) const;
+  // Forgets all receives: their memory is going away. Returns what was parked for them.
+  std::vector<SimulatedMessage*> close();
+
+ private:
+  // Of one tag key: messages that could be handed out, in the order they could.
+  struct Shelf {
+    SimulatedMessage *first = nullptr, *last = nullptr;
+  };
+
+  SimulatedStream& stream(int from, std::uint32_t key);
+  void shelve(SimulatedMessage&);
+  void unshelve(SimulatedMessage&);
+  void unqueue_first(SimulatedStream&);
+  // Deals with the head of a stream that may have landed.
+  void advance(SimulatedStream&, std::vector<SimulatedRequest*>* completed);
+  SimulatedRequest* take_waiting(SimulatedStream&);
+  void deliver(SimulatedMessage&, SimulatedRequest&);
+
+  const int rank_;
+  SimulatedMessages& messages_;
+  std::unordered_map<std::uint64_t, SimulatedStream> streams_;  // by (from, tag key)
+  std::unordered_map<std::uint32_t, Shelf> shelves_;            // by tag key
+};
+
+}  // namespace lockstep

@@ -1,0 +1,248 @@
+#include "transport/simulated/transport.h"
+
+#include <algorithm>
+
+#include "transport/failure.h"
+
+namespace lockstep {
+
+SimulatedRequest& SimulatedTransport::open_request(bool is_send, int peer, Tag tag) {
+  if (free_.empty()) {
+    requests_.push_back(std::make_unique<SimulatedRequest>());
+    requests_.back()->index = static_cast<std::uint32_t>(requests_.size() - 1);
+    free_.push_back(requests_.back().get());
+  }
+  SimulatedRequest& r = *free_.back();
+  free_.pop_back();
+  ++r.generation;
+  r.open = true;
+  r.complete = r.awaited = r.is_bell = false;
+  r.is_send = is_send;
+  r.peer = peer;
+  r.tag = tag;
+  return r;
+}
+
+Request SimulatedTransport::handle(const SimulatedRequest& r) const {
+  return {std::uint64_t(r.generation) << 32 | r.index};
+}
+
+SimulatedRequest* SimulatedTransport::find_open(Request request) {
+  const std::size_t index = request.id & 0xffffffff;
+  const bool open = index < requests_.size() && requests_[index]->open &&
+                    requests_[index]->generation == request.id >> 32;
+  return open ? requests_[index].get() : nullptr;
+}
+
+SimulatedRequest& SimulatedTransport::find(Request request) {
+  if (SimulatedRequest* const r = find_open(request)) return *r;
+  throw InternalError(fmt::format("request {} of rank {} is not open", request.id, rank_));
+}
+
+Request SimulatedTransport::post_send(int to, Tag tag, ConstBytes bytes) {
+  check_peer(to, rank_, size(), "send to");
+  SimulatedRequest& r = open_request(true, to, tag);
+  r.arrival = {rank_, bytes.size};
+  if (world_.fate(to).died) return handle(r);  // fails when it is waited for
+  SimulatedMessage& m = world_.messages.take();
+  r.message = &m;
+  m.sender = this;
+  m.receiver = &world_.lane(to, lane_);
+  m.tag = tag;
+  m.bytes = bytes;
+  m.send = &r;
+  m.due = now() + world_.network.latency_s(rank_, to);
+  const bool taken = m.receiver->mail_.queue(m);
+  m.parked = !taken && bytes.size > kEagerBytes && lane_ != world_.cluster.lanes.scoring() &&
+             host_of(to) != host_of(rank_) && !world_.fate(to).gone;
+  if (!m.parked) fly(m);
+  return handle(r);
+}
+
+void SimulatedTransport::fly(SimulatedMessage& m) {
+  m.parked = false;
+  m.flying = true;
+  const int lane = m.sender->lane_;
+  world_.network.fly({m.from(), m.receiver->rank_, lane},
+                     lane == world_.cluster.lanes.scoring() ? 0 : m.bytes.size, m.due, m);
+}
+
+Request SimulatedTransport::post_recv(int from, Tag tag, Bytes into, Combine combine) {
+  check_peer(from, rank_, size(), "receive from");
+  SimulatedRequest& r = open_request(false, from, tag);
+  r.into = into;
+  r.combine = combine;
+  if (SimulatedMessage* parked = mail_.post(r)) fly(*parked);
+  return handle(r);
+}
+
+void SimulatedTransport::landed(SimulatedMessage& m) {
+  if (m.send) m.sender->complete(*m.send);
+  if (world_.fate(m.from()).died) mail_.lose(m);
+  completed_.clear();
+  mail_.landed(m, completed_);
+  for (SimulatedRequest* r : completed_) complete(*r);
+}
+
+void SimulatedTransport::complete(SimulatedRequest& r) {
+  r.complete = true;
+  if (r.awaited) actor_.wake();
+}
+
+bool SimulatedTransport::end(SimulatedRequest& r) {
+  bool arrives = r.complete;
+  if (SimulatedMessage* m = std::exchange(r.message, nullptr)) {
+    m->send = nullptr;
+    const bool wanted = m->stream && !world_.fate(r.peer).gone;
+    arrives |= wanted;
+    if (wanted && m->bytes.data && m->bytes.size > 0) {
+      m->kept.reset(new std::byte[m->bytes.size]);
+      copy({m->kept.get(), m->bytes.size}, m->bytes);
+      m->bytes = {m->kept.get(), m->bytes.size};
+    } else if (!wanted) {
+      m->receiver->mail_.lose(*m);
+    }
+    world_.messages.drop(*m);
+  }
+  r.open = false;
+  free_.push_back(&r);
+  return arrives;
+}
+
+Request SimulatedTransport::post_bell() {
+  SimulatedRequest& r = open_request(false, rank_, {});
+  r.is_bell = true;
+  r.arrival = {rank_, 0};
+  return handle(r);
+}
+
+void SimulatedTransport::ring() {
+  ++rings_;
+  if (std::ranges::any_of(awaited_, [&](Request q) { return find(q).is_bell; })) actor_.wake();
+}
+
+std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
+  if (r.is_bell && rings_ > 0) {
+    --rings_;
+    r.complete = true;
+  }
+  if (!r.complete) return {};
+  const auto error = std::move(r.error);
+  end(r);
+  if (error) throw *error;
+  return r.arrival;
+}
+
+std::optional<TransportError> SimulatedTransport::hopeless(SimulatedRequest& r) {
+  if (r.is_bell) return {};
+  const SimulatedWorld::Fate& fate = world_.fate(r.peer);
+  if (!(r.is_send ? fate.died : fate.gone)) return {};
+  // A rank that left may have given up a send that was under way.
+  if (!r.is_send && !fate.died && mail_.is_coming(r)) return {};
+  const TransportError error = world_.gone_error(r.peer, rank_, r.tag);
+  world_.blame(rank_, blame_of(error));
+  if (!r.is_send) mail_.withdraw(r);
+  end(r);
+  return error;
+}
+
+Ending SimulatedTransport::wait_any(std::span<const Request> requests, Deadline deadline) {
+  for (;;) {
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (const auto arrival = take(find(requests[i]))) return {i, *arrival};
+    if (world_.present() < size())
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        if (auto error = hopeless(find(requests[i]))) return {i, {}, std::move(error)};
+    if (now() >= deadline.at) {
+      const SimulatedRequest& first = find(requests[0]);
+      return {0, {}, too_late(first.peer, rank_, first.tag)};
+    }
+    sleep_for_requests(requests, deadline.at);
+  }
+}
+
+void SimulatedTransport::sleep_for_requests(std::span<const Request> requests, double until) {
+  for (const Request& r : requests) find(r).awaited = true;
+  awaited_ = requests;
+  actor_.sleep(until, "messages");
+  awaited_ = {};
+  for (const Request& r : requests) find(r).awaited = false;
+}
+
+std::optional<Ending> SimulatedTransport::test(Request request) {
+  SimulatedRequest& r = find(request);
+  if (const auto arrival = take(r)) return Ending{0, *arrival};
+  if (auto error = hopeless(r)) return Ending{0, {}, std::move(error)};
+  pass(kPollSeconds);
+  return {};
+}
+
+std::optional<Arrival> SimulatedTransport::probe(int from, Tag tag) {
+  const auto found = mail_.probe(from, tag);
+  if (!found) pass(kPollSeconds);
+  return found;
+}
+
+bool SimulatedTransport::give_up(Request request) noexcept {
+  SimulatedRequest* const r = find_open(request);  // of a rank that is gone all have ended
+  if (!r) return true;
+  if (!r->complete && !r->is_send && !r->is_bell) mail_.withdraw(*r);
+  r->error.reset();
+  return !end(*r);
+}
+
+std::vector<int> SimulatedTransport::dead_peers() {
+  std::vector<int> dead;
+  for (int r = 0; r < size(); ++r)
+    if (world_.fate(r).died) dead.push_back(r);
+  return dead;
+}
+
+std::unique_ptr<Window> SimulatedTransport::open_window(std::size_t bytes,
+                                                        std::span<const int> members) {
+  return world_.windows.open(*this, bytes, members);
+}
+
+Window* SimulatedTransport::window_at(const void* address) {
+  return world_.windows.at(*this, address);
+}
+
+void SimulatedTransport::sleep_among(std::span<const int> members, double until) {
+  meeting_ = members;
+  actor_.sleep(until, "a meeting at a window");
+  meeting_ = {};
+}
+
+void SimulatedTransport::pass(double seconds) {
+  const double until = now() + seconds;
+  while (now() < until) actor_.sleep(until, "time to pass");
+}
+
+void SimulatedTransport::begin() { world_.network.enters_call(rank_, lane_); }
+
+void SimulatedTransport::sleep_outside(double until, const char* what) {
+  world_.network.leaves_calls(rank_, lane_);
+  actor_.sleep(until, what);
+  world_.network.enters_call(rank_, lane_);
+}
+
+void SimulatedTransport::wake_if_awaiting(int gone_rank) {
+  const bool needed =
+      std::ranges::find(meeting_, gone_rank) != meeting_.end() ||
+      std::ranges::any_of(awaited_, [&](Request q) { return find(q).peer == gone_rank; });
+  if (needed) actor_.wake();
+}
+
+void SimulatedTransport::close() {
+  world_.network.enters_call(rank_, lane_);  // nothing stands still for one that is gone
+  awaited_ = {};
+  meeting_ = {};
+  for (SimulatedMessage* parked : mail_.close()) fly(*parked);
+  for (auto& r : requests_) {
+    if (!r->open) continue;
+    if (r->message) r->message->receiver->mail_.lose(*r->message);
+    end(*r);
+  }
+}
+
+}  // namespace lockstep
