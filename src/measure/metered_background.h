@@ -5,23 +5,14 @@
 #include <memory>
 
 #include "measure/metered.h"
-#include "transport/rank.h"
+#include "transport/rank_view.h"
 
 namespace lockstep {
 
-class MeteredBackground final : public Background {
+class MeteredBackground final : public WrappedJobs {
  public:
   MeteredBackground(Background& inner, int ranks)
-      : inner_(inner), book_(std::make_shared<Book>(ranks)) {}
-
-  std::uint64_t post(Job job) override {
-    return inner_.post([book = book_, job = std::move(job)](Transport& lane) {
-      Metered metered(lane, book->ledger, &book->guard);
-      job(metered);
-    });
-  }
-  void wait(std::uint64_t number) override { inner_.wait(number); }
-  void ring() override { inner_.ring(); }
+      : MeteredBackground(inner, std::make_shared<Book>(ranks)) {}
 
   Ledger ledger() const {
     const std::lock_guard hold(book_->guard);
@@ -34,8 +25,14 @@ class MeteredBackground final : public Background {
     Ledger ledger;
     LedgerGuard guard;
   };
+  MeteredBackground(Background& inner, std::shared_ptr<Book> book)
+      : WrappedJobs(inner,
+                    [book](Transport& lane, const Job& job) {
+                      Metered metered(lane, book->ledger, &book->guard);
+                      job(metered);
+                    }),
+        book_(std::move(book)) {}
 
-  Background& inner_;
   const std::shared_ptr<Book> book_;  // a job's too: one may outlive who posted it
 };
 

@@ -13,17 +13,15 @@ Traffic of_strategy(const Ledger& ledger) {
 MeteredRank::MeteredRank(Rank& rank)
     : ledger_(rank.size()),
       metered_(rank.peers, ledger_),
-      background_(rank.background, rank.size()),
-      scoring_(rank.scoring
-                   ? std::optional<MeteredBackground>(std::in_place, *rank.scoring, rank.size())
-                   : std::nullopt),
-      rank_{metered_,  rank.clock, background_,
-            rank.lock, rank.seed,  scoring_ ? &*scoring_ : nullptr} {}
+      view_(rank, {.peers = &metered_}, [&](Background& inner, int) {
+        auto jobs = std::make_unique<MeteredBackground>(inner, rank.size());
+        lanes_.push_back(jobs.get());
+        return jobs;
+      }) {}
 
 Ledger MeteredRank::all() const {
   Ledger all = ledger_;
-  all += background_.ledger();
-  if (scoring_) all += scoring_->ledger();
+  for (const MeteredBackground* lane : lanes_) all += lane->ledger();
   return all;
 }
 

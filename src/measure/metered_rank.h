@@ -1,8 +1,8 @@
-// A rank all of whose lanes are counted: its own, its background's and that of its scores. Sums are
-// of the whole run, also of what a resumed run had moved before.
+// A rank all of whose lanes are counted: its own, those of its background and that of its scores.
+// Sums are of the whole run, also of what a resumed run had moved before.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "measure/metered_background.h"
 
@@ -14,7 +14,7 @@ class MeteredRank {
   explicit MeteredRank(Rank& rank);
   MeteredRank(const MeteredRank&) = delete;
 
-  Rank& rank() { return rank_; }
+  Rank& rank() { return view_.rank(); }
   // Moved by the strategy: gradients and weights, by message or in shared memory. Where there were
   // no messages, a rank moved what it read from and wrote to its peers' memory.
   Traffic exchanged() const;
@@ -28,9 +28,8 @@ class MeteredRank {
 
   Ledger ledger_;
   Metered metered_;
-  MeteredBackground background_;
-  std::optional<MeteredBackground> scoring_;
-  Rank rank_;
+  std::vector<const MeteredBackground*> lanes_;  // of view_
+  RankView view_;
   Traffic exchanged_before_, other_before_;
 };
 

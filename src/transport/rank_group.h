@@ -11,11 +11,10 @@
 // on a lane take the same turns on all ranks.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "transport/group.h"
-#include "transport/rank.h"
+#include "transport/rank_view.h"
 
 namespace lockstep {
 
@@ -24,19 +23,12 @@ class RankGroup {
   // The group's background lanes are those of `rank` from number `first_lane` on. UsageError as
   // Group, and if there is no such lane. `rank` outlives this and the group's jobs.
   RankGroup(const Rank& rank, std::vector<int> ranks, int stream, int first_lane = 0);
-  ~RankGroup();
 
-  Rank& rank() { return rank_; }
+  Rank& rank() { return view_.rank(); }
 
  private:
-  class Jobs;
-  Jobs& add(Background& inner);
-
-  const std::shared_ptr<const std::vector<int>> ranks_;  // a job's too: one may outlive this
   Group peers_;
-  std::vector<std::unique_ptr<Jobs>> jobs_;
-  std::vector<Background*> further_;
-  Rank rank_;
+  RankView view_;
 };
 
 }  // namespace lockstep

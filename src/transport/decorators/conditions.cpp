@@ -51,40 +51,26 @@ class Conditioned::Lane {
   Transport* top_;
 };
 
-// The lane is made with the first job and kept for the next. Jobs own it too, because a job may
-// outlive the training that posted it.
-class Conditioned::LaneOfJobs final : public Background {
+// The lane of some jobs, made with the first of them and kept for the next.
+class Conditioned::LaneOfJobs {
  public:
-  LaneOfJobs(Background& inner, const Setting& setting)
-      : inner_(inner), kept_(std::make_shared<Kept>(setting)) {}
+  explicit LaneOfJobs(const Setting& setting) : setting_(setting) {}
 
-  std::uint64_t post(Job job) override {
-    return inner_.post(
-        [kept = kept_, job = std::move(job)](Transport& below) { kept->run(below, job); });
+  void run(Transport& below, const Background::Job& job) {
+    if (!lane_) lane_.emplace(below, setting_);
+    std::exception_ptr failure;
+    try {
+      job(lane_->top());
+    } catch (const std::exception&) {
+      failure = std::current_exception();
+    }
+    lane_->settle();  // its last owner destroys the lane, on any thread
+    if (failure) std::rethrow_exception(failure);
   }
-  void wait(std::uint64_t number) override { inner_.wait(number); }
-  void ring() override { inner_.ring(); }
 
  private:
-  struct Kept {
-    explicit Kept(const Setting& s) : setting(s) {}
-    void run(Transport& below, const Job& job) {
-      if (!lane) lane.emplace(below, setting);
-      std::exception_ptr failure;
-      try {
-        job(lane->top());
-      } catch (const std::exception&) {
-        failure = std::current_exception();
-      }
-      lane->settle();  // its last owner destroys the lane, on any thread
-      if (failure) std::rethrow_exception(failure);
-    }
-    const Setting setting;
-    std::optional<Lane> lane;
-  };
-
-  Background& inner_;
-  const std::shared_ptr<Kept> kept_;
+  const Setting setting_;
+  std::optional<Lane> lane_;
 };
 
 Conditioned::Conditioned(Rank& rank, const Conditions& conditions, const Sleep& sleep,
@@ -97,14 +83,15 @@ Conditioned::Conditioned(Rank& rank, const Conditions& conditions, const Sleep& 
 
 Conditioned::Conditioned(Rank& rank, const Setting& setting)
     : lane_(std::make_unique<Lane>(rank.peers, setting)),
-      background_(setting.changes_nothing()
-                      ? nullptr
-                      : std::make_unique<LaneOfJobs>(rank.background, setting)),
-      scoring_(setting.changes_nothing() || !rank.scoring
-                   ? nullptr
-                   : std::make_unique<LaneOfJobs>(*rank.scoring, setting)),
-      rank_{lane_->top(), rank.clock, background_ ? *background_ : rank.background,
-            rank.lock,    rank.seed,  scoring_ ? scoring_.get() : rank.scoring} {}
+      view_(rank, {.peers = &lane_->top()},
+            [&](Background& inner, int) -> std::unique_ptr<Background> {
+              if (setting.changes_nothing()) return nullptr;
+              // The jobs own their lane: one may outlive the training that posted it.
+              return std::make_unique<WrappedJobs>(
+                  inner,
+                  [lane = std::make_shared<LaneOfJobs>(setting)](
+                      Transport& below, const Background::Job& job) { lane->run(below, job); });
+            }) {}
 
 Conditioned::~Conditioned() = default;
 

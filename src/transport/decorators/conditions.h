@@ -9,7 +9,7 @@
 
 #include "transport/decorators/faulty.h"
 #include "transport/decorators/shaped.h"
-#include "transport/rank.h"
+#include "transport/rank_view.h"
 
 namespace lockstep {
 
@@ -28,7 +28,7 @@ class Conditioned {
  public:
   Conditioned(Rank& rank, const Conditions&, const Sleep& sleep, Faulty::Die die = {});
   ~Conditioned();
-  Rank& rank() { return rank_; }
+  Rank& rank() { return view_.rank(); }
 
  private:
   class Lane;
@@ -37,8 +37,7 @@ class Conditioned {
   Conditioned(Rank& rank, const Setting&);
 
   const std::unique_ptr<Lane> lane_;
-  const std::unique_ptr<Background> background_, scoring_;  // none: the rank's own
-  Rank rank_;
+  RankView view_;
 };
 
 }  // namespace lockstep

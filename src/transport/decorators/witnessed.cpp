@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <thread>
 
 #include "transport/failure.h"
@@ -233,42 +234,26 @@ class WitnessedClock final : public Clock {
 
 }  // namespace
 
+// Jobs own the parts too: one may outlive the WitnessedRank.
 struct WitnessedRank::Parts {
-  Parts(Rank& rank, std::shared_ptr<Record> kept)
+  Parts(const Rank& rank, std::shared_ptr<Record> kept)
       : record(std::move(kept)),
         own(rank.peers, record->witness(kOwnStream)),
         clock(rank.clock, record->witness(kOwnStream)),
-        background(record->witness(kBackgroundStream)),
-        lock(rank.lock, record->witness(kLockStream),
-             [this] { return background.thread == std::this_thread::get_id() ? 1 : 0; }) {}
-
-  const std::shared_ptr<Record> record;
-  Witnessed own;
-  WitnessedClock clock;
-  struct Lane {
-    explicit Lane(Witness& witness) : witness(witness) {}
-    Witness& witness;
-    std::atomic<std::thread::id> thread = {};
-    std::optional<Witnessed> peers;  // made with the first job, on its thread
-  } background;
-  WitnessedLock lock;
-};
-
-class WitnessedRank::Jobs final : public Background {
- public:
-  Jobs(Background& inner, std::shared_ptr<Parts> parts, Parts::Lane& lane)
-      : inner_(inner), parts_(std::move(parts)), lane_(lane) {}
-
-  std::uint64_t post(Job job) override {
-    return inner_.post([parts = parts_, &lane = lane_, job = std::move(job)](Transport& below) {
-      run(*parts, lane, below, job);
-    });
+        lock(rank.lock, record->witness(kLockStream), [this] { return this_lane(); }) {
+    for (int lane = 0; lane <= std::ssize(rank.further); ++lane)
+      background.emplace_back(record->witness(kBackgroundStream + lane));
   }
-  void wait(std::uint64_t number) override { inner_.wait(number); }
-  void ring() override { inner_.ring(); }
 
- private:
-  static void run(Parts& parts, Parts::Lane& lane, Transport& below, const Job& job) {
+  // As WitnessedLock::Who has them.
+  int this_lane() const {
+    const auto mine = std::ranges::find_if(
+        background, [](const Lane& lane) { return lane.thread == std::this_thread::get_id(); });
+    return mine == background.end() ? 0 : 1 + static_cast<int>(mine - background.begin());
+  }
+
+  void run(int number, Transport& below, const Background::Job& job) {
+    Lane& lane = background[number];
     lane.thread = std::this_thread::get_id();
     if (!lane.peers) lane.peers.emplace(below, lane.witness);
     std::exception_ptr failure;
@@ -278,23 +263,33 @@ class WitnessedRank::Jobs final : public Background {
       failure = std::current_exception();
     }
     if (!failure) return;
-    parts.lock.fail(failure);
+    lock.fail(failure);
     std::rethrow_exception(failure);
   }
 
-  Background& inner_;
-  const std::shared_ptr<Parts> parts_;
-  Parts::Lane& lane_;
+  const std::shared_ptr<Record> record;
+  Witnessed own;
+  WitnessedClock clock;
+  struct Lane {
+    explicit Lane(Witness& witness) : witness(witness) {}
+    Witness& witness;
+    std::atomic<std::thread::id> thread = {};
+    std::optional<Witnessed> peers;  // made with the first job, on its thread
+  };
+  std::deque<Lane> background;
+  WitnessedLock lock;
 };
 
 WitnessedRank::WitnessedRank(Rank& rank, std::shared_ptr<Record> record)
     : parts_(std::make_shared<Parts>(rank, std::move(record))),
-      background_(std::make_unique<Jobs>(rank.background, parts_, parts_->background)),
-      rank_{parts_->own, parts_->clock, *background_, parts_->lock, rank.seed, rank.scoring} {}
-
-WitnessedRank::~WitnessedRank() = default;
-
-Rank& WitnessedRank::rank() { return rank_; }
+      view_(rank, {.peers = &parts_->own, .clock = &parts_->clock, .lock = &parts_->lock},
+            [&](Background& inner, int number) -> std::unique_ptr<Background> {
+              if (number == RankView::kScoring) return nullptr;
+              return std::make_unique<WrappedJobs>(
+                  inner, [parts = parts_, number](Transport& below, const Background::Job& job) {
+                    parts->run(number, below, job);
+                  });
+            }) {}
 
 void WitnessedRank::fail(const std::exception_ptr& failure) {
   parts_->lock.fail(failure);

@@ -25,7 +25,7 @@
 
 #include "transport/decorators/decorator.h"
 #include "transport/decorators/witness.h"
-#include "transport/rank.h"
+#include "transport/rank_view.h"
 
 namespace lockstep {
 
@@ -102,18 +102,15 @@ class WitnessedRank {
 
   // Made on the rank's own thread. `rank` outlives this and the jobs.
   WitnessedRank(Rank& rank, std::shared_ptr<Record>);
-  ~WitnessedRank();
-  Rank& rank();
+  Rank& rank() { return view_.rank(); }
   // The rank's own thread has failed: ends what its background waits for in a replay.
   void fail(const std::exception_ptr&);
 
  private:
   struct Parts;
-  class Jobs;
 
   const std::shared_ptr<Parts> parts_;
-  const std::unique_ptr<Jobs> background_;
-  Rank rank_;
+  RankView view_;
 };
 
 }  // namespace lockstep
