@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/whole_file.h"
+
 namespace lockstep::bench {
 
 Lines::Lines(std::vector<int> sources, int interrupt)
@@ -66,12 +68,7 @@ bool Lines::interrupted() const {
 
 void write_line(int descriptor, const std::string& line) {
   const std::string text = line + "\n";
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t wrote = write(descriptor, text.data() + at, text.size() - at);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) throw_errno("write to a bench pipe");
-    at += static_cast<std::size_t>(wrote);
-  }
+  write_all(descriptor, {text.data(), text.size()}, "write to a bench pipe");
 }
 
 bool take_line(std::string& text, std::string& line) {

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
+
+#include "core/error.h"
 
 namespace lockstep {
 
@@ -11,6 +14,7 @@ struct Bytes {
   std::size_t size = 0;
 
   bool hollow() const { return data == nullptr && size > 0; }
+  bool holds(const void* address) const { return data && address >= data && address < data + size; }
   Bytes part(std::size_t offset, std::size_t length) const {
     return {data ? data + offset : nullptr, length};
   }
@@ -38,7 +42,11 @@ Bytes bytes_of(T& object) {
 }
 
 // Copies from.size bytes. Nothing happens when either side is hollow. REQUIRES: equal sizes.
-void copy(Bytes into, ConstBytes from);
+inline void copy(Bytes into, ConstBytes from) {
+  if (into.size != from.size)
+    throw InternalError(fmt::format("copy of {} bytes into {}", from.size, into.size));
+  if (into.data && from.data && from.size) std::memcpy(into.data, from.data, from.size);
+}
 
 // How arriving bytes join those that are there, e.g. into[i] += from[i]: a function, and a state of
 // its own if it needs one, which the maker keeps alive as long as this is used. Bytes are whole

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -43,6 +45,8 @@ class InternalError : public Error {
 };
 
 // Throws InternalError with errno's text: "memfd_create: Too many open files".
-[[noreturn]] void throw_errno(const std::string& what);
+[[noreturn]] inline void throw_errno(const std::string& what) {
+  throw InternalError(fmt::format("{}: {}", what, std::strerror(errno)));
+}
 
 }  // namespace lockstep

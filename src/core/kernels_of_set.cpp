@@ -257,9 +257,46 @@ void everywhere(std::byte* const* buffers, std::size_t bytes) {
   }
 }
 
+enum class Momentum { none, plain, nesterov };
+
+template <bool kDecay, Momentum kMomentum>
+void step(const SgdRule& rule, float* __restrict w, float* __restrict g, float* __restrict m,
+          std::size_t count) {
+  const SgdRule r = rule;
+  for (std::size_t i = 0; i < count; ++i) {
+    float d = g[i];
+    if constexpr (kDecay) d = __builtin_fmaf(r.weight_decay, w[i], d);
+    if constexpr (kMomentum != Momentum::none) {
+      const float kept = r.keep * m[i];
+      const float v = m[i] = __builtin_fmaf(r.take, d, kept);
+      d = kMomentum == Momentum::plain ? v : __builtin_fmaf(r.look_ahead, v, d);
+    }
+    w[i] = __builtin_fmaf(r.minus_lr, d, w[i]);
+    g[i] = 0;
+  }
+}
+
+template <Momentum kMomentum>
+void with_decay_or_not(const SgdRule& rule, float* w, float* g, float* m, std::size_t count) {
+  (rule.weight_decay != 0 ? step<true, kMomentum> : step<false, kMomentum>)(rule, w, g, m, count);
+}
+
+void sgd(const SgdRule& rule, float* w, float* g, float* m, std::size_t count) {
+  if (m == nullptr)
+    with_decay_or_not<Momentum::none>(rule, w, g, m, count);
+  else if (rule.look_ahead == 0)
+    with_decay_or_not<Momentum::plain>(rule, w, g, m, count);
+  else
+    with_decay_or_not<Momentum::nesterov>(rule, w, g, m, count);
+}
+
 template <class T>
-constexpr void fill_joins(Kernels& kernels, int type) {
+constexpr void fill(Kernels& kernels, int type) {
+  kernels.add[type] = fold<T, Add>;
+  kernels.min[type] = fold<T, Min>;
+  kernels.max[type] = fold<T, Max>;
   kernels.mean[type] = fold_mean<T>;
+  kernels.scale[type] = multiply<T>;
   if constexpr (kIsNarrow<T>)
     kernels.beside[type] = {join_first<T>, join_next<T>, join_last<T, false>, join_last<T, true>};
   Everywhere(&sums)[kMostFused + 1] = kernels.add_everywhere[type];
@@ -272,54 +309,29 @@ constexpr void fill_joins(Kernels& kernels, int type) {
   means[4] = everywhere<T, 4, true>;
 }
 
-template <class Join>
-constexpr void fill(Combine::Function (&row)[6]) {
-  row[0] = fold<float, Join>;
-  row[1] = fold<double, Join>;
-  row[2] = fold<_Float16, Join>;
-  row[3] = fold<Bf16, Join>;
-  row[4] = fold<std::int32_t, Join>;
-  row[5] = fold<std::int64_t, Join>;
+constexpr Kernels make() {
+  Kernels k{};
+#define LOCKSTEP_TEXT_(x) #x
+#define LOCKSTEP_TEXT(x) LOCKSTEP_TEXT_(x)
+  k.instruction_set = LOCKSTEP_TEXT(LOCKSTEP_SET);
+  fill<float>(k, 0);
+  fill<double>(k, 1);
+  fill<_Float16>(k, 2);
+  fill<Bf16>(k, 3);
+  fill<std::int32_t>(k, 4);
+  fill<std::int64_t>(k, 5);
+  k.mean_of_all = join_last_of_all;
+  k.first_distance = join_first<float>;
+  k.next_distance = join_next<float>;
+  k.finite = all_finite;
+  k.sgd = sgd;
+  return k;
 }
 
 }  // namespace
 
 #define LOCKSTEP_JOIN_(a, b) a##b
 #define LOCKSTEP_JOIN(a, b) LOCKSTEP_JOIN_(a, b)
-void LOCKSTEP_JOIN(sgd_, LOCKSTEP_SET)(const SgdRule&, float*, float*, float*, std::size_t);
-
-namespace {
-
-constexpr Kernels make() {
-  Kernels k{};
-#define LOCKSTEP_TEXT_(x) #x
-#define LOCKSTEP_TEXT(x) LOCKSTEP_TEXT_(x)
-  k.instruction_set = LOCKSTEP_TEXT(LOCKSTEP_SET);
-  fill<Add>(k.add);
-  fill<Min>(k.min);
-  fill<Max>(k.max);
-  fill_joins<float>(k, 0);
-  fill_joins<double>(k, 1);
-  fill_joins<_Float16>(k, 2);
-  fill_joins<Bf16>(k, 3);
-  fill_joins<std::int32_t>(k, 4);
-  fill_joins<std::int64_t>(k, 5);
-  k.mean_of_all = join_last_of_all;
-  k.first_distance = join_first<float>;
-  k.next_distance = join_next<float>;
-  k.scale[0] = multiply<float>;
-  k.scale[1] = multiply<double>;
-  k.scale[2] = multiply<_Float16>;
-  k.scale[3] = multiply<Bf16>;
-  k.scale[4] = multiply<std::int32_t>;
-  k.scale[5] = multiply<std::int64_t>;
-  k.finite = all_finite;
-  k.sgd = LOCKSTEP_JOIN(sgd_, LOCKSTEP_SET);
-  return k;
-}
-
-}  // namespace
-
 extern const Kernels LOCKSTEP_JOIN(kernels_, LOCKSTEP_SET);
 const Kernels LOCKSTEP_JOIN(kernels_, LOCKSTEP_SET) = make();
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,13 +12,23 @@
 #include <functional>
 #include <vector>
 
-#include "core/error.h"
-#include "core/ordinary_file.h"
-
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+
+OpenedFile opened(const std::string& path, int flags) {
+  // Without O_NONBLOCK opening a FIFO waits for its other end. To an ordinary file it means
+  // nothing.
+  const int file = open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+  if (file < 0 && errno == ELOOP && (flags & O_NOFOLLOW)) return {-1, "it is a link", 0};
+  if (file < 0) return {-1, std::strerror(errno), 0};
+  struct stat about {};
+  if (fstat(file, &about) == 0 && S_ISREG(about.st_mode))
+    return {file, "", static_cast<std::uint64_t>(about.st_size)};
+  close(file);
+  return {-1, S_ISDIR(about.st_mode) ? "it is a folder" : "it is not an ordinary file", 0};
+}
 
 class Descriptor {
  public:
@@ -31,13 +42,7 @@ class Descriptor {
   ~Descriptor() { close(fd_); }
   Descriptor(const Descriptor&) = delete;
 
-  void write(ConstBytes bytes) const {
-    for (std::size_t done = 0; done < bytes.size;) {
-      const ssize_t n = ::write(fd_, bytes.data + done, bytes.size - done);
-      if (n < 0 && errno != EINTR) throw_errno("can't write " + path_);
-      if (n > 0) done += static_cast<std::size_t>(n);
-    }
-  }
+  void write(ConstBytes bytes) const { write_all(fd_, bytes, "can't write " + path_); }
   void allocate(std::uint64_t bytes) const {
     const int error = posix_fallocate(fd_, 0, static_cast<off_t>(bytes));
     errno = error;
@@ -92,6 +97,19 @@ void check_answer(int answer) {
 EVP_MD_CTX* openssl(void* context) { return static_cast<EVP_MD_CTX*>(context); }
 
 }  // namespace
+
+OpenedFile open_to_read(const std::string& path) { return opened(path, O_RDONLY); }
+OpenedFile open_to_write(const std::string& path, int flags) {
+  return opened(path, flags | O_NOFOLLOW);
+}
+
+void write_all(int descriptor, ConstBytes bytes, const std::string& what) {
+  for (std::size_t done = 0; done < bytes.size;) {
+    const ssize_t n = write(descriptor, bytes.data + done, bytes.size - done);
+    if (n < 0 && errno != EINTR) throw_errno(what);
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+}
 
 void write_whole(const std::string& path, ConstBytes bytes) {
   const std::string temporary = path + ".partial";

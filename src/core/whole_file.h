@@ -1,5 +1,7 @@
 // Files that are whole or not there: written under a temporary name, flushed to disk, renamed.
-// Nothing is written through a link, and nothing waits for a FIFO (see core/ordinary_file.h).
+//
+// In a folder that comes from elsewhere a name may be a link to any file of ours, a FIFO that
+// nobody ever writes to, or a device without an end: opening those is refused, and never waits.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +10,20 @@
 #include "core/bytes.h"
 
 namespace lockstep {
+
+struct OpenedFile {
+  int descriptor = -1;      // the caller's to close
+  std::string why_not;      // why there is none: "it is a link", or the kernel's words
+  std::uint64_t bytes = 0;  // its length
+};
+
+// Follows links: who reads can only be shown something else.
+OpenedFile open_to_read(const std::string& path);
+// `flags` as open(2) has them: O_WRONLY | O_CREAT, and so on. A link is not followed.
+OpenedFile open_to_write(const std::string& path, int flags);
+
+// InternalError, which begins with `what`: "can't write FILE".
+void write_all(int descriptor, ConstBytes, const std::string& what);
 
 // InternalError says which file and why.
 void write_whole(const std::string& path, ConstBytes);

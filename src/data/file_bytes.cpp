@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/ordinary_file.h"
+#include "core/whole_file.h"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/ordinary_file.h"
+#include "core/whole_file.h"
 #include "data/open.h"
 #include "data/picture_crop.h"
 #include "data/picture_folder.h"

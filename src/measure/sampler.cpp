@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/ordinary_file.h"
+#include "core/whole_file.h"
 
 namespace lockstep {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
-#include "core/ordinary_file.h"
 #include "core/units.h"
 #include "core/whole_file.h"
 

@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
-#include "core/ordinary_file.h"
 #include "core/whole_file.h"
 #include "study/plan.h"
 #include "study/run_record.h"

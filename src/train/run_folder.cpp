@@ -11,7 +11,6 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
-#include "core/ordinary_file.h"
 #include "core/values.h"
 #include "core/whole_file.h"
 #include "measure/machine.h"

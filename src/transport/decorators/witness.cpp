@@ -11,7 +11,7 @@
 #include <limits>
 #include <string_view>
 
-#include "core/ordinary_file.h"
+#include "core/whole_file.h"
 
 namespace lockstep {
 namespace {
@@ -176,10 +176,8 @@ RecordWriter::RecordWriter(const std::string& path, const std::string& header)
   if (opened.descriptor < 0)
     throw UsageError(fmt::format("can't write the record {}: {}", part_, opened.why_not));
   file_ = opened.descriptor;
-  const auto bytes = static_cast<std::uint32_t>(header.size());
   write(kMagic.data(), kMagic.size());
-  write(&bytes, sizeof bytes);
-  write(header.data(), header.size());
+  write_run(header.data(), header.size());
 }
 
 RecordWriter::~RecordWriter() {
@@ -190,14 +188,13 @@ RecordWriter::~RecordWriter() {
 
 void RecordWriter::write(const void* data, std::size_t bytes) {
   sum_ = add_to(sum_, data, bytes);
-  const auto* from = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(file_, from, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_errno("can't write the record " + part_);
-    from += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
+  write_all(file_, {data, bytes}, "can't write the record " + part_);
+}
+
+void RecordWriter::write_run(const void* data, std::size_t bytes) {
+  const auto length = static_cast<std::uint32_t>(bytes);
+  write(&length, sizeof length);
+  write(data, bytes);
 }
 
 Witness& RecordWriter::witness(int stream) {
@@ -208,18 +205,14 @@ Witness& RecordWriter::witness(int stream) {
 void RecordWriter::put(int stream, ConstBytes chunk) {
   const std::lock_guard hold(mutex_);
   const auto which = static_cast<std::uint8_t>(stream);
-  const auto bytes = static_cast<std::uint32_t>(chunk.size);
   write(&which, sizeof which);
-  write(&bytes, sizeof bytes);
-  write(chunk.data, chunk.size);
+  write_run(chunk.data, chunk.size);
 }
 
 void RecordWriter::finish(const std::string& closing) {
   for (auto& [stream, witness] : witnesses_) witness.flush();
-  const auto bytes = static_cast<std::uint32_t>(closing.size());
   write(&kClosing, sizeof kClosing);
-  write(&bytes, sizeof bytes);
-  write(closing.data(), closing.size());
+  write_run(closing.data(), closing.size());
   const std::uint64_t sum = sum_;
   write(&sum, sizeof sum);
   if (fsync(file_) != 0 || rename(part_.c_str(), path_.c_str()) != 0)

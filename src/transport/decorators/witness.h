@@ -143,6 +143,7 @@ class RecordWriter {
  private:
   void put(int stream, ConstBytes);
   void write(const void* data, std::size_t bytes);
+  void write_run(const void* data, std::size_t bytes);  // its length first
 
   const std::string path_, part_;
   int file_ = -1;
