@@ -17,6 +17,19 @@
 
 namespace lockstep::testing {
 
+struct HeldTransport {
+  std::unique_ptr<Transport> held;
+};
+
+// A decorator that keeps what it decorates alive: for owners of a whole stack.
+template <class D>
+class Owning : private HeldTransport, public D {
+ public:
+  template <class... Args>
+  explicit Owning(std::unique_ptr<Transport> inner, Args&&... args)
+      : HeldTransport{std::move(inner)}, D(*held, std::forward<Args>(args)...) {}
+};
+
 // Runs over loopback with every lane wrapped. Called on the rank's own thread.
 using Wrap = std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport> lane)>;
 inline World loopback_through(const std::string& name, const Wrap& wrap) {

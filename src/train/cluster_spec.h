@@ -11,7 +11,7 @@
 #include "core/options.h"
 #include "core/rng.h"
 #include "measure/profile.h"
-#include "transport/simulated/cluster.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep {
 

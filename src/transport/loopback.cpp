@@ -9,9 +9,10 @@
 #include <set>
 
 #include "transport/awake_clock.h"
-#include "transport/fabric.h"
+#include "transport/channels.h"
 #include "transport/failure.h"
-#include "transport/loopback_window.h"
+#include "transport/operations.h"
+#include "transport/plain_window.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -31,12 +32,39 @@ struct Mailbox {
   std::map<int, Blame> left;  // who left this lane
 };
 
-struct Receive {
-  std::uint64_t id;
-  int from;
+struct LoopbackOperation {
+  std::uint64_t id = 0;
+  bool is_bell = false;
+  int peer = 0;
   Tag tag;
   Bytes into;
-  Combine combine;
+  Combine combine = nullptr;
+  std::optional<Arrival> arrival;       // it has come to its end,
+  std::optional<TransportError> error;  // or to this
+};
+
+// Where the members of a window meet on one lane.
+struct LoopbackMeeting {
+  explicit LoopbackMeeting(std::size_t members) : arrivals(members), words(members) {}
+
+  std::vector<std::uint64_t> arrivals;  // how many rounds each member came to
+  std::vector<Window::Words> words;
+};
+
+class Loopback;
+
+class LoopbackWindow final : public PlainWindow<LoopbackWindow, Loopback, LoopbackMeeting> {
+ public:
+  using PlainWindow::PlainWindow;
+  ~LoopbackWindow() override;
+
+  Words said(int rank) const override { return words_[index_of(rank)]; }
+  int meet(const Words&) override;
+
+ private:
+  void come(std::unique_lock<std::mutex>&, Countdown&);
+
+  std::vector<Words> words_;  // of the last meeting
 };
 
 }  // namespace
@@ -53,7 +81,12 @@ class LoopbackHub {
 
   const int ranks, ranks_per_host;
   const double patience_seconds;
-  LoopbackWindows windows;
+  struct {
+    std::mutex mutex;  // of all below, and of all meetings
+    std::condition_variable changed;
+    LoopbackWindow::All all;
+    std::set<std::pair<int, int>> left;  // (rank, lane)
+  } windows;
 
  private:
   std::vector<Mailbox> boxes;
@@ -73,7 +106,9 @@ class Loopback final : public Transport {
       box.left[rank_] = blame_;
       box.changed.notify_all();
     }
-    hub_->windows.leave(rank_, lane_);
+    std::lock_guard lock(hub_->windows.mutex);
+    hub_->windows.left.insert({rank_, lane_});
+    hub_->windows.changed.notify_all();
   }
 
   int rank() const override { return rank_; }
@@ -91,14 +126,20 @@ class Loopback final : public Transport {
     std::lock_guard lock(box.mutex);
     box.messages.push_back(std::move(message));
     box.changed.notify_all();
-    done_[++last_id_] = {rank_, bytes.size};
-    return {last_id_};
+    LoopbackOperation& op = operations_.add();
+    op.arrival = {rank_, bytes.size};
+    return {op.id};
   }
 
   Request post_recv(int from, Tag tag, Bytes into, Combine combine) override {
     check_peer(from, rank_, size(), "receive from");
-    open_.push_back({++last_id_, from, tag, into, combine});
-    return {last_id_};
+    LoopbackOperation& op = operations_.add();
+    op.peer = from;
+    op.tag = tag;
+    op.into = into;
+    op.combine = combine;
+    receives_.push_back(&op);
+    return {op.id};
   }
 
   Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
@@ -107,14 +148,13 @@ class Loopback final : public Transport {
     for (;;) {
       progress();
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (const auto arrival = take(requests[i])) return {i, *arrival};
+        if (const auto arrival = take(operations_.find(requests[i]))) return {i, *arrival};
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (auto error = hopeless(requests[i])) return {i, {}, std::move(error)};
+        if (auto error = hopeless(operations_.find(requests[i]))) return {i, {}, std::move(error)};
       if (!time) time.emplace(deadline.at - now());
       if (time->left() <= 0) {
-        if (bells_.contains(requests[0].id)) return {0, {}, too_late(rank_, rank_, {})};
-        const Receive& r = *find(requests[0]);
-        return {0, {}, too_late(r.from, rank_, r.tag)};
+        const LoopbackOperation& op = operations_.find(requests[0]);
+        return {0, {}, too_late(op.peer, rank_, op.tag)};
       }
       box_.changed.wait_for(lock, std::chrono::duration<double>(time->nap()));
     }
@@ -123,8 +163,9 @@ class Loopback final : public Transport {
   std::optional<Ending> test(Request request) override {
     std::lock_guard lock(box_.mutex);
     progress();
-    if (const auto arrival = take(request)) return Ending{0, *arrival};
-    if (auto error = hopeless(request)) return Ending{0, {}, std::move(error)};
+    LoopbackOperation& op = operations_.find(request);
+    if (const auto arrival = take(op)) return Ending{0, *arrival};
+    if (auto error = hopeless(op)) return Ending{0, {}, std::move(error)};
     return {};
   }
 
@@ -138,15 +179,19 @@ class Loopback final : public Transport {
 
   bool give_up(Request request) noexcept override {
     std::lock_guard lock(box_.mutex);
-    if (done_.erase(request.id) || failed_.erase(request.id)) return false;
-    bells_.erase(request.id);
-    std::erase_if(open_, [&](const Receive& r) { return r.id == request.id; });
-    return true;
+    LoopbackOperation* const op = operations_.find_open(request);
+    if (!op) return true;
+    const bool nothing_came = !op->arrival && !op->error;
+    std::erase(receives_, op);
+    operations_.end(*op);
+    return nothing_came;
   }
 
   Request post_bell() override {
-    bells_.insert(++last_id_);
-    return {last_id_};
+    LoopbackOperation& op = operations_.add();
+    op.is_bell = true;
+    op.peer = rank_;
+    return {op.id};
   }
   void ring() override {
     std::lock_guard lock(box_.mutex);
@@ -155,11 +200,19 @@ class Loopback final : public Transport {
   }
 
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override {
-    return hub_->windows.open(*this, lane_, bytes, members);
+    std::unique_lock lock(hub_->windows.mutex);
+    auto window = hub_->windows.all.open(*this, bytes, members);
+    lock.unlock();
+    window->meet({});
+    return window;
   }
   Window* window_at(const void* address) override {
-    return hub_->windows.at(*this, lane_, address);
+    std::lock_guard lock(hub_->windows.mutex);
+    return hub_->windows.all.at(*this, address);
   }
+
+  int lane() const { return lane_; }
+  LoopbackHub& hub() { return *hub_; }
 
  private:
   std::deque<Message>::iterator first_match(int from, Tag tag) {
@@ -170,79 +223,90 @@ class Loopback final : public Transport {
 
   // Gives waiting messages to open receives, in the order these were posted.
   void progress() {
-    for (auto r = open_.begin(); r != open_.end();) {
-      const auto m = first_match(r->from, r->tag);
-      if (m == box_.messages.end()) {
-        ++r;
-        continue;
-      }
+    std::erase_if(receives_, [&](LoopbackOperation* r) {
+      const auto m = first_match(r->peer, r->tag);
+      if (m == box_.messages.end()) return false;
       if (m->tag.format != r->tag.format)
-        failed_.emplace(r->id, wrong_format(m->from, m->tag.format, rank_, r->tag.format, r->tag));
+        r->error = wrong_format(m->from, m->tag.format, rank_, r->tag.format, r->tag);
       else if (m->size > r->into.size)
-        failed_.emplace(r->id, too_long(m->from, m->size, rank_, r->into.size, r->tag));
+        r->error = too_long(m->from, m->size, rank_, r->into.size, r->tag);
       else
         land(*r, *m);
       box_.messages.erase(m);
-      r = open_.erase(r);
-    }
+      return true;
+    });
   }
 
-  void land(const Receive& r, const Message& m) {
+  static void land(LoopbackOperation& r, const Message& m) {
     const Bytes into = r.into.part(0, m.size);
     if (r.combine && into.data && !m.data.empty())
       r.combine(into.data, m.data.data(), m.size);
     else if (!m.data.empty())
       copy(into, {m.data.data(), m.size});
-    done_[r.id] = {m.from, m.size};
+    r.arrival = {m.from, m.size};
   }
 
-  std::optional<Arrival> take(Request request) {
-    if (const auto f = failed_.find(request.id); f != failed_.end()) {
-      const TransportError error = f->second;
-      failed_.erase(f);
-      throw error;
-    }
-    if (rings_ > 0 && bells_.erase(request.id)) {
+  std::optional<Arrival> take(LoopbackOperation& op) {
+    if (op.is_bell && rings_ > 0) {
       --rings_;
-      return Arrival{rank_, 0};
+      op.arrival = {rank_, 0};
     }
-    const auto d = done_.find(request.id);
-    if (d == done_.end()) return {};
-    const Arrival arrival = d->second;
-    done_.erase(d);
+    const auto [arrival, error] = std::pair(op.arrival, op.error);
+    if (arrival || error) operations_.end(op);
+    if (error) throw TransportError(*error);
     return arrival;
   }
 
-  // Ends the request if its peer is gone.
-  std::optional<TransportError> hopeless(Request request) {
-    if (bells_.contains(request.id)) return {};
-    const auto r = find(request);
-    const auto left = box_.left.find(r->from);
-    if (left == box_.left.end()) return {};
-    const TransportError error = gone(r->from, left->second, rank_, r->tag);
+  // Ends the receive if its peer is gone.
+  std::optional<TransportError> hopeless(LoopbackOperation& r) {
+    const auto left = box_.left.find(r.peer);
+    if (r.is_bell || left == box_.left.end()) return {};
+    const TransportError error = gone(r.peer, left->second, rank_, r.tag);
     blame_ = blame_of(error);
-    open_.erase(r);
+    std::erase(receives_, &r);
+    operations_.end(r);
     return error;
-  }
-
-  std::deque<Receive>::iterator find(Request request) {
-    const auto r = std::find_if(open_.begin(), open_.end(),
-                                [&](const Receive& x) { return x.id == request.id; });
-    if (r == open_.end()) throw InternalError(fmt::format("request {} is not open", request.id));
-    return r;
   }
 
   std::shared_ptr<LoopbackHub> hub_;
   const int rank_, lane_;
   Mailbox& box_;
-  std::deque<Receive> open_;
-  std::map<std::uint64_t, Arrival> done_;
-  std::map<std::uint64_t, TransportError> failed_;
-  std::set<std::uint64_t> bells_;
-  std::uint64_t rings_ = 0;  // not yet heard; under the box's mutex
-  std::uint64_t last_id_ = 0;
+  Operations<LoopbackOperation> operations_;
+  std::vector<LoopbackOperation*> receives_;  // that have no message yet, in the order posted
+  std::uint64_t rings_ = 0;                   // not yet heard; under the box's mutex
   Blame blame_;
 };
+
+LoopbackWindow::~LoopbackWindow() {
+  if (!opened()) return;
+  std::lock_guard lock(who_.hub().windows.mutex);
+  close();
+}
+
+int LoopbackWindow::meet(const Words& words) {
+  Countdown time(who_.patience_seconds());
+  std::unique_lock lock(who_.hub().windows.mutex);
+  meeting_.words[index_] = words;
+  come(lock, time);
+  words_ = meeting_.words;
+  come(lock, time);  // nobody's words may be overwritten before all have read them
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    if (words_[i] != words) return members_[i];
+  return -1;
+}
+
+void LoopbackWindow::come(std::unique_lock<std::mutex>& lock, Countdown& time) {
+  auto& windows = who_.hub().windows;
+  const std::uint64_t round = ++meeting_.arrivals[index_];
+  windows.changed.notify_all();
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    while (meeting_.arrivals[i] < round) {
+      if (windows.left.contains({members_[i], who_.lane()}))
+        throw departed(members_[i], who_.rank(), channels::kMeeting);
+      if (time.left() <= 0) throw too_late(members_[i], who_.rank(), channels::kMeeting);
+      windows.changed.wait_for(lock, std::chrono::duration<double>(time.nap()));
+    }
+}
 
 }  // namespace
 
@@ -253,18 +317,6 @@ std::shared_ptr<LoopbackHub> make_loopback_hub(int ranks, int lanes, int ranks_p
 
 std::unique_ptr<Transport> open_loopback(std::shared_ptr<LoopbackHub> hub, int rank, int lane) {
   return std::make_unique<Loopback>(std::move(hub), rank, lane);
-}
-
-void run_loopback(int ranks, const Body& body, const FabricOptions& options) {
-  const auto hub = make_loopback_hub(ranks, options.lanes.count(), options.ranks_per_host,
-                                     options.patience_seconds);
-  const auto lanes = [&](int rank) {
-    std::vector<std::unique_ptr<Transport>> opened;
-    for (int lane = 0; lane < options.lanes.count(); ++lane)
-      opened.push_back(open_loopback(hub, rank, lane));
-    return opened;
-  };
-  run_threads(ranks, lanes, body, options);
 }
 
 }  // namespace lockstep

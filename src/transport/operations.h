@@ -45,7 +45,7 @@ class Operations {
   std::deque<Op>& slots() { return slots_; }
 
  private:
-  static constexpr int kSlotBits = 20;
+  static constexpr int kSlotBits = 28;
   static std::size_t slot_of(std::uint64_t id) { return id & ((1u << kSlotBits) - 1); }
 
   std::deque<Op> slots_;

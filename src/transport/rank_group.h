@@ -22,7 +22,16 @@ class RankGroup {
  public:
   // The group's background lanes are those of `rank` from number `first_lane` on. UsageError as
   // Group, and if there is no such lane. `rank` outlives this and the group's jobs.
-  RankGroup(const Rank& rank, std::vector<int> ranks, int stream, int first_lane = 0);
+  RankGroup(const Rank& rank, const std::vector<int>& ranks, int stream, int first_lane = 0)
+      : peers_(rank.peers, ranks),
+        view_(rank, {.peers = &peers_, .stream = stream, .first_lane = first_lane},
+              [&](Background& inner, int) {
+                return std::make_unique<WrappedJobs>(
+                    inner, [ranks](Transport& lane, const Background::Job& job) {
+                      Group group(lane, ranks);
+                      job(group);
+                    });
+              }) {}
 
   Rank& rank() { return view_.rank(); }
 

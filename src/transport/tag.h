@@ -10,7 +10,11 @@ namespace lockstep {
 // The ledger counts by purpose. Keep the order: the numbers go over the wire.
 enum class Purpose : std::uint8_t { control, setup, gradients, weights, evaluation, activations };
 inline constexpr int kPurposes = 6;
-std::string_view name_of(Purpose);
+constexpr std::string_view name_of(Purpose purpose) {
+  constexpr std::string_view names[kPurposes] = {"control", "setup",      "gradients",
+                                                 "weights", "evaluation", "activations"};
+  return static_cast<int>(purpose) < kPurposes ? names[static_cast<int>(purpose)] : "?";
+}
 
 struct Tag {
   Purpose purpose = Purpose::gradients;

@@ -10,11 +10,20 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/bytes.h"
 #include "transport/tag.h"
 
 namespace lockstep {
+
+// The members of a window as Transport::open_window() is given them: none stand for all ranks.
+inline std::vector<int> members_or_all(std::span<const int> members, int ranks) {
+  std::vector<int> all(members.begin(), members.end());
+  if (all.empty())
+    for (int r = 0; r < ranks; ++r) all.push_back(r);
+  return all;
+}
 
 class Window {
  public:

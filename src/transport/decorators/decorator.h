@@ -78,17 +78,29 @@ class Decorator : public Transport {
   std::vector<std::unique_ptr<WindowView>> borrowed_;  // views of windows that were opened below
 };
 
-struct HeldTransport {
-  std::unique_ptr<Transport> held;
-};
+inline WindowView::~WindowView() {
+  if (decorator_) decorator_->views_.erase(&below_);
+}
 
-// A decorator that keeps what it decorates alive: for owners of a whole stack.
-template <class D>
-class Owning : private HeldTransport, public D {
- public:
-  template <class... Args>
-  explicit Owning(std::unique_ptr<Transport> inner, Args&&... args)
-      : HeldTransport{std::move(inner)}, D(*held, std::forward<Args>(args)...) {}
-};
+inline std::unique_ptr<Window> Decorator::open_window(std::size_t bytes,
+                                                      std::span<const int> members) {
+  auto window = inner_.open_window(bytes, members);
+  auto view = view_of(*window);
+  if (!view) return window;
+  view->decorator_ = this;
+  views_[window.get()] = view.get();
+  view->owned_ = std::move(window);
+  return view;
+}
+
+inline Window* Decorator::window_at(const void* address) {
+  Window* window = inner_.window_at(address);
+  if (!window) return nullptr;
+  if (const auto known = views_.find(window); known != views_.end()) return known->second;
+  auto view = view_of(*window);
+  if (!view) return window;
+  borrowed_.push_back(std::move(view));
+  return views_[window] = borrowed_.back().get();
+}
 
 }  // namespace lockstep

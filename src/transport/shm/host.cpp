@@ -1,6 +1,5 @@
 #include "transport/shm/host.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <thread>
@@ -34,29 +33,27 @@ SharedMemory segment_of(int leader_pid, int leader_fd, const ShmOptions& options
   return {leader_pid, leader_fd, segment_bytes(options.lanes, locals.size()), false};
 }
 
-bool more_than_cores(std::size_t ranks) { return ranks > std::thread::hardware_concurrency(); }
-
 }  // namespace
 
 ShmHost::ShmHost(const ShmOptions& options, Deaths& deaths)
-    : options_(options),
-      deaths_(deaths),
-      locals_(ranks_beside(options)),
-      crowded_(more_than_cores(locals_.size())),
-      memory_(segment_bytes(options.lanes, locals_.size())),
-      rings_at_(seats_bytes(options.lanes, locals_.size())) {
+    : ShmHost(options, deaths,
+              SharedMemory(segment_bytes(options.lanes, ranks_beside(options).size()))) {
   seat(Lanes::kOwn, options.rank).lanes = static_cast<std::uint32_t>(options.lanes.count());
-  claim_life();
 }
 
 ShmHost::ShmHost(const ShmOptions& options, Deaths& deaths, int leader_pid, int leader_fd)
+    : ShmHost(options, deaths, segment_of(leader_pid, leader_fd, options, ranks_beside(options))) {}
+
+ShmHost::ShmHost(const ShmOptions& options, Deaths& deaths, SharedMemory memory)
     : options_(options),
       deaths_(deaths),
       locals_(ranks_beside(options)),
-      crowded_(more_than_cores(locals_.size())),
-      memory_(segment_of(leader_pid, leader_fd, options, locals_)),
+      crowded_(locals_.size() > std::thread::hardware_concurrency()),
+      memory_(std::move(memory)),
       rings_at_(seats_bytes(options.lanes, locals_.size())) {
-  claim_life();
+  struct flock mine = life_of(options.rank);
+  if (fcntl(memory_.fd(), F_OFD_SETLK, &mine) != 0)
+    throw UsageError(fmt::format("rank {} is taken by another process on this host", options.rank));
 }
 
 int ShmHost::local_index(int rank) const {
@@ -81,26 +78,20 @@ ShmRing& ShmHost::ring(int lane, int from, int to) const {
   return reinterpret_cast<ShmRing*>(memory_.data() + rings_at_)[index];
 }
 
-void ShmHost::claim_life() {
+struct flock ShmHost::life_of(int rank) const {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  lock.l_start = local_index(options_.rank);
+  lock.l_start = local_index(rank);
   lock.l_len = 1;
-  if (fcntl(memory_.fd(), F_OFD_SETLK, &lock) != 0)
-    throw UsageError(
-        fmt::format("rank {} is taken by another process on this host", options_.rank));
+  return lock;
 }
 
 void ShmHost::look_for_deaths() {
   for (const int rank : locals_) {
     if (rank == options_.rank || deaths_.dead(rank)) continue;
-    struct flock lock {};
-    lock.l_type = F_WRLCK;
-    lock.l_whence = SEEK_SET;
-    lock.l_start = local_index(rank);
-    lock.l_len = 1;
-    if (fcntl(memory_.fd(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
+    struct flock life = life_of(rank);
+    if (fcntl(memory_.fd(), F_OFD_GETLK, &life) != 0 || life.l_type != F_UNLCK) continue;
     // It says `left` before it lets the lock go, so look at the seats after the lock.
     for (int lane = 0; lane < options_.lanes.count(); ++lane)
       if (seat(lane, rank).state.load() == ShmSeat::present)

@@ -6,6 +6,8 @@
 // of dying keeps. A rank that leaves in good order says so first.
 #pragma once
 
+#include <fcntl.h>
+
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,7 +17,7 @@
 #include "transport/lanes.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shared_memory.h"
-#include "transport/shm/sleep_fence.h"
+#include "transport/shm/waiting.h"
 
 namespace lockstep {
 
@@ -77,7 +79,7 @@ class ShmHost {
   const ShmOptions& options() const { return options_; }
   const std::vector<int>& locals() const { return locals_; }  // ranks of this host, ascending
   bool crowded() const { return crowded_; }
-  bool sleeper_pays() const { return sleeper_pays_; }  // see sleep_fence.h
+  bool sleeper_pays() const { return sleeper_pays_; }  // see waiting.h
   Deaths& deaths() const { return deaths_; }
   ShmOpenWindows& windows() { return windows_; }
 
@@ -90,7 +92,8 @@ class ShmHost {
   void look_for_deaths();
 
  private:
-  void claim_life();
+  ShmHost(const ShmOptions&, Deaths& deaths, SharedMemory memory);
+  struct flock life_of(int rank) const;  // the lock that it holds while it lives
   int local_index(int rank) const;
 
   const ShmOptions options_;

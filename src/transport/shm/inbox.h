@@ -4,12 +4,30 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "transport/shm/operations.h"
 #include "transport/shm/ring.h"
+#include "transport/transport.h"
 
 namespace lockstep {
+
+// An open operation of a lane.
+struct ShmOperation {
+  enum class Stage { waiting, streaming, done, failed };
+  Stage stage = Stage::waiting;
+  std::uint64_t id = 0;
+  bool sends = false;
+  bool is_bell = false;
+  int peer = 0;
+  Tag tag;
+  ConstBytes out;  // what is sent,
+  Bytes into;      // or where it lands
+  Combine combine = nullptr;
+  std::size_t moved = 0;  // bytes so far
+  std::size_t size = 0;   // of the message
+  std::optional<TransportError> error;
+};
 
 // A message that came before anyone asked for it.
 struct ShmKept {

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "transport/real_rank.h"
-#include "transport/shm/futex.h"
 
 namespace lockstep {
 

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "transport/awake_clock.h"
+#include "transport/operations.h"
 #include "transport/real_rank.h"
-#include "transport/shm/backoff.h"
-#include "transport/shm/futex.h"
 #include "transport/shm/line.h"
 #include "transport/shm/window.h"
 
@@ -232,7 +231,7 @@ class Shm final : public Transport {
   ShmInbox inbox_;
   ShmWindows windows_{*this, *host_, lane_, [this] { progress(); }};
   std::vector<ShmLine> lines_;
-  ShmOperations operations_;
+  Operations<ShmOperation> operations_;
   std::atomic<std::uint32_t> rings_ = 0;  // not yet heard
 };
 

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "transport/awake_clock.h"
 #include "transport/channels.h"
-#include "transport/shm/backoff.h"
-#include "transport/shm/futex.h"
 
 namespace lockstep {
 namespace {
@@ -49,10 +46,7 @@ struct ShmMapping {
     const SharedMemory& map = maps[member];
     return map.data() ? Bytes{map.data() + kHead, map.size() - kHead} : Bytes{};
   }
-  bool holds(const void* address) const {
-    const Bytes mine = of(rank);
-    return address >= mine.data && address < mine.data + mine.size;
-  }
+  bool holds(const void* address) const { return of(rank).holds(address); }
   bool offered(int peer, int pid, int fd) const {
     return offers[peer].fd == fd && offers[peer].pid == pid;
   }
@@ -228,18 +222,13 @@ ShmWindows::ShmWindows(Transport& transport, ShmHost& host, int lane,
     : transport_(transport), host_(host), lane_(lane), progress_(std::move(progress)) {}
 
 std::unique_ptr<Window> ShmWindows::open(std::size_t bytes, std::span<const int> members) {
-  std::vector<int> ranks(members.begin(), members.end());
-  if (ranks.empty()) {
-    ranks.resize(transport_.size());
-    std::iota(ranks.begin(), ranks.end(), 0);
-  }
-  return std::make_unique<ShmWindow>(*this, mapped(transport_, bytes, std::move(ranks)), true);
+  return std::make_unique<ShmWindow>(
+      *this, mapped(transport_, bytes, members_or_all(members, transport_.size())), true);
 }
 
 Window* ShmWindows::at(const void* address) {
   for (ShmWindow* window : open_)
-    if (const Bytes mine = window->mine(); address >= mine.data && address < mine.data + mine.size)
-      return window;
+    if (window->mine().holds(address)) return window;
   return host_.windows().at(address, *this);
 }
 

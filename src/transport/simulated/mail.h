@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/operations.h"
 #include "transport/simulated/network.h"
-#include "transport/transport.h"
 
 namespace lockstep {
 
@@ -19,9 +19,8 @@ struct SimulatedStream;
 
 // An open request, send or receive.
 struct SimulatedRequest {
-  std::uint32_t index = 0;       // of this record in its transport
-  std::uint32_t generation = 0;  // tells an ended request from the next one in the same record
-  bool open = false, complete = false, is_send = false, is_bell = false;
+  std::uint64_t id = 0;  // see Operations
+  bool complete = false, is_send = false, is_bell = false;
   bool awaited = false;  // its transport sleeps until this one (or another) completes
   int peer = 0;
   Tag tag;
@@ -34,6 +33,7 @@ struct SimulatedRequest {
 };
 
 struct SimulatedMessage final : Flight {
+  std::uint64_t id = 0;  // see Operations
   SimulatedTransport* sender = nullptr;
   SimulatedTransport* receiver = nullptr;
   Tag tag;
@@ -42,11 +42,10 @@ struct SimulatedMessage final : Flight {
   SimulatedRequest* send = nullptr;
   SimulatedStream* stream = nullptr;  // where it queues; null once taken or lost
   bool flying = false;
-  bool parked = false;  // flies when a receive is posted that takes it; its peer hears of it
-  double due = 0;       // from this time on
-  bool shelved = false;
-  SimulatedMessage* next = nullptr;                       // in its stream, or in the free list
-  SimulatedMessage *later = nullptr, *earlier = nullptr;  // on its shelf
+  bool parked = false;     // flies when a receive is posted that takes it; its peer hears of it
+  double due = 0;          // from this time on
+  std::uint64_t here = 0;  // counts messages that could be handed out; 0: not yet
+  SimulatedMessage* next = nullptr;  // in its stream
 
   void land() override;
   int from() const;
@@ -55,21 +54,44 @@ struct SimulatedMessage final : Flight {
 // Messages come and go by the hundred thousand: their records are used again.
 class SimulatedMessages {
  public:
-  SimulatedMessage& take();
+  SimulatedMessage& take() { return all_.add(); }
   // Puts it back once it is neither flying nor queued nor a send's.
-  void drop(SimulatedMessage&);
+  void drop(SimulatedMessage& message) {
+    if (message.flying || message.stream || message.send) return;
+    message.kept.reset();
+    all_.end(message);
+  }
 
  private:
-  std::vector<std::unique_ptr<SimulatedMessage>> all_;
-  SimulatedMessage* free_ = nullptr;
+  Operations<SimulatedMessage> all_;
 };
 
-// Messages of one sender and tag key in the order sent, or receives that wait for them.
+// A queue of records that are linked by their `next`, and in no other one.
+template <class Record>
+struct Chain {
+  Record *first = nullptr, *last = nullptr;
+  std::size_t size = 0;
+
+  void push_back(Record& record) {
+    (first ? last->next : first) = &record;
+    last = &record;
+    ++size;
+  }
+  void erase(Record& record) {
+    Record* before = nullptr;
+    for (Record* x = first; x != &record; x = x->next) before = x;
+    (before ? before->next : first) = record.next;
+    if (last == &record) last = before;
+    record.next = nullptr;
+    --size;
+  }
+};
+
+// Messages of one sender and tag key in the order sent, and receives that wait for them.
 struct SimulatedStream {
   std::uint32_t key = 0;
-  SimulatedMessage *first = nullptr, *last = nullptr;
-  SimulatedRequest *first_waiting = nullptr, *last_waiting = nullptr;
-  std::size_t messages = 0, waiting = 0;  // how many of each
+  Chain<SimulatedMessage> messages;
+  Chain<SimulatedRequest> waiting;
 };
 
 class SimulatedMail {
@@ -81,8 +103,8 @@ class SimulatedMail {
   // It has landed. Hands it to the receive it completes, which is added to `completed`; so are
   // others that waited behind it.
   void landed(SimulatedMessage&, std::vector<SimulatedRequest*>& completed);
-  // It will not come: its sender is gone.
-  void lose(SimulatedMessage&);
+  // Takes it out of its stream, if it is in one: its sender is gone, or it is handed out.
+  static void unqueue(SimulatedMessage&);
 
   // Completes the receive at once if its message is here, else lets it wait. Returns the message
   // that it will take if that one is parked.
@@ -96,24 +118,15 @@ class SimulatedMail {
   std::vector<SimulatedMessage*> close();
 
  private:
-  // Of one tag key: messages that could be handed out, in the order they could.
-  struct Shelf {
-    SimulatedMessage *first = nullptr, *last = nullptr;
-  };
-
   SimulatedStream& stream(int from, std::uint32_t key);
-  void shelve(SimulatedMessage&);
-  void unshelve(SimulatedMessage&);
-  void unqueue_first(SimulatedStream&);
   // Deals with the head of a stream that may have landed.
   void advance(SimulatedStream&, std::vector<SimulatedRequest*>* completed);
-  SimulatedRequest* take_waiting(SimulatedStream&);
   void deliver(SimulatedMessage&, SimulatedRequest&);
 
   const int rank_;
   SimulatedMessages& messages_;
   std::unordered_map<std::uint64_t, SimulatedStream> streams_;  // by (from, tag key)
-  std::unordered_map<std::uint32_t, Shelf> shelves_;            // by tag key
+  std::uint64_t count_ = 0;                                     // of SimulatedMessage::here
 };
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // The wires of the simulated world: a SimGrid platform built from a SimulatedCluster, on which
-// bytes fly from host to host. An idle network is exactly alpha-beta (see cluster.h).
+// bytes fly from host to host. An idle network is exactly alpha-beta (see simulated.h).
 // What one rank's lane sends to another goes out in order, one message after the other, as on a
 // connection; messages of different pairs share the lines they have in common fairly.
 //
@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/simulated/cluster.h"
+#include "transport/simulated/simulated.h"
 
 namespace lockstep {
 

@@ -2,48 +2,51 @@
 
 #include <algorithm>
 
-#include "transport/failure.h"
-
 namespace lockstep {
 
+SimulatedWorld::SimulatedWorld(const SimulatedCluster& c)
+    : cluster(c), network(c), lanes_(c.ranks), fates_(c.ranks), present_(c.ranks) {}
+
+SimulatedWorld::~SimulatedWorld() = default;
+
+void SimulatedWorld::open_lane(int rank, SimulatedActor& actor) {
+  const int number = static_cast<int>(lanes_[rank].size());
+  lanes_[rank].push_back(std::make_unique<SimulatedTransport>(*this, rank, number, actor));
+}
+
+TransportError SimulatedWorld::gone_error(int peer, int waiter, Tag tag) const {
+  if (fates_[peer].died) return died(peer, "the simulation's schedule of faults says so");
+  return gone(peer, fates_[peer].blame, waiter, tag);
+}
+
+void SimulatedWorld::die(int rank) {
+  if (fates_[rank].gone) return;
+  part(rank, true);
+  for (auto& lane : lanes_[rank]) lane->actor().kill();
+}
+
+void SimulatedWorld::part(int rank, bool died) {
+  fates_[rank].gone = true;
+  fates_[rank].died = died;
+  --present_;
+  for (auto& lane : lanes_[rank]) lane->close();
+  for (auto& lanes : lanes_)
+    for (auto& lane : lanes) lane->wake_if_awaiting(rank);
+}
+
 SimulatedRequest& SimulatedTransport::open_request(bool is_send, int peer, Tag tag) {
-  if (free_.empty()) {
-    requests_.push_back(std::make_unique<SimulatedRequest>());
-    requests_.back()->index = static_cast<std::uint32_t>(requests_.size() - 1);
-    free_.push_back(requests_.back().get());
-  }
-  SimulatedRequest& r = *free_.back();
-  free_.pop_back();
-  ++r.generation;
-  r.open = true;
-  r.complete = r.awaited = r.is_bell = false;
+  SimulatedRequest& r = requests_.add();
   r.is_send = is_send;
   r.peer = peer;
   r.tag = tag;
   return r;
 }
 
-Request SimulatedTransport::handle(const SimulatedRequest& r) const {
-  return {std::uint64_t(r.generation) << 32 | r.index};
-}
-
-SimulatedRequest* SimulatedTransport::find_open(Request request) {
-  const std::size_t index = request.id & 0xffffffff;
-  const bool open = index < requests_.size() && requests_[index]->open &&
-                    requests_[index]->generation == request.id >> 32;
-  return open ? requests_[index].get() : nullptr;
-}
-
-SimulatedRequest& SimulatedTransport::find(Request request) {
-  if (SimulatedRequest* const r = find_open(request)) return *r;
-  throw InternalError(fmt::format("request {} of rank {} is not open", request.id, rank_));
-}
-
 Request SimulatedTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank_, size(), "send to");
   SimulatedRequest& r = open_request(true, to, tag);
   r.arrival = {rank_, bytes.size};
-  if (world_.fate(to).died) return handle(r);  // fails when it is waited for
+  if (world_.fate(to).died) return {r.id};  // fails when it is waited for
   SimulatedMessage& m = world_.messages.take();
   r.message = &m;
   m.sender = this;
@@ -56,7 +59,7 @@ Request SimulatedTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   m.parked = !taken && bytes.size > kEagerBytes && lane_ != world_.cluster.lanes.scoring() &&
              host_of(to) != host_of(rank_) && !world_.fate(to).gone;
   if (!m.parked) fly(m);
-  return handle(r);
+  return {r.id};
 }
 
 void SimulatedTransport::fly(SimulatedMessage& m) {
@@ -73,12 +76,12 @@ Request SimulatedTransport::post_recv(int from, Tag tag, Bytes into, Combine com
   r.into = into;
   r.combine = combine;
   if (SimulatedMessage* parked = mail_.post(r)) fly(*parked);
-  return handle(r);
+  return {r.id};
 }
 
 void SimulatedTransport::landed(SimulatedMessage& m) {
   if (m.send) m.sender->complete(*m.send);
-  if (world_.fate(m.from()).died) mail_.lose(m);
+  if (world_.fate(m.from()).died) mail_.unqueue(m);
   completed_.clear();
   mail_.landed(m, completed_);
   for (SimulatedRequest* r : completed_) complete(*r);
@@ -100,12 +103,11 @@ bool SimulatedTransport::end(SimulatedRequest& r) {
       copy({m->kept.get(), m->bytes.size}, m->bytes);
       m->bytes = {m->kept.get(), m->bytes.size};
     } else if (!wanted) {
-      m->receiver->mail_.lose(*m);
+      m->receiver->mail_.unqueue(*m);
     }
     world_.messages.drop(*m);
   }
-  r.open = false;
-  free_.push_back(&r);
+  requests_.end(r);
   return arrives;
 }
 
@@ -113,12 +115,13 @@ Request SimulatedTransport::post_bell() {
   SimulatedRequest& r = open_request(false, rank_, {});
   r.is_bell = true;
   r.arrival = {rank_, 0};
-  return handle(r);
+  return {r.id};
 }
 
 void SimulatedTransport::ring() {
   ++rings_;
-  if (std::ranges::any_of(awaited_, [&](Request q) { return find(q).is_bell; })) actor_.wake();
+  if (std::ranges::any_of(awaited_, [&](Request q) { return requests_.find(q).is_bell; }))
+    actor_.wake();
 }
 
 std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
@@ -149,12 +152,12 @@ std::optional<TransportError> SimulatedTransport::hopeless(SimulatedRequest& r) 
 Ending SimulatedTransport::wait_any(std::span<const Request> requests, Deadline deadline) {
   for (;;) {
     for (std::size_t i = 0; i < requests.size(); ++i)
-      if (const auto arrival = take(find(requests[i]))) return {i, *arrival};
+      if (const auto arrival = take(requests_.find(requests[i]))) return {i, *arrival};
     if (world_.present() < size())
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (auto error = hopeless(find(requests[i]))) return {i, {}, std::move(error)};
+        if (auto error = hopeless(requests_.find(requests[i]))) return {i, {}, std::move(error)};
     if (now() >= deadline.at) {
-      const SimulatedRequest& first = find(requests[0]);
+      const SimulatedRequest& first = requests_.find(requests[0]);
       return {0, {}, too_late(first.peer, rank_, first.tag)};
     }
     sleep_for_requests(requests, deadline.at);
@@ -162,15 +165,15 @@ Ending SimulatedTransport::wait_any(std::span<const Request> requests, Deadline 
 }
 
 void SimulatedTransport::sleep_for_requests(std::span<const Request> requests, double until) {
-  for (const Request& r : requests) find(r).awaited = true;
+  for (const Request& r : requests) requests_.find(r).awaited = true;
   awaited_ = requests;
   actor_.sleep(until, "messages");
   awaited_ = {};
-  for (const Request& r : requests) find(r).awaited = false;
+  for (const Request& r : requests) requests_.find(r).awaited = false;
 }
 
 std::optional<Ending> SimulatedTransport::test(Request request) {
-  SimulatedRequest& r = find(request);
+  SimulatedRequest& r = requests_.find(request);
   if (const auto arrival = take(r)) return Ending{0, *arrival};
   if (auto error = hopeless(r)) return Ending{0, {}, std::move(error)};
   pass(kPollSeconds);
@@ -184,7 +187,8 @@ std::optional<Arrival> SimulatedTransport::probe(int from, Tag tag) {
 }
 
 bool SimulatedTransport::give_up(Request request) noexcept {
-  SimulatedRequest* const r = find_open(request);  // of a rank that is gone all have ended
+  SimulatedRequest* const r =
+      requests_.find_open(request);  // of a rank that is gone all have ended
   if (!r) return true;
   if (!r->complete && !r->is_send && !r->is_bell) mail_.withdraw(*r);
   r->error.reset();
@@ -200,7 +204,9 @@ std::vector<int> SimulatedTransport::dead_peers() {
 
 std::unique_ptr<Window> SimulatedTransport::open_window(std::size_t bytes,
                                                         std::span<const int> members) {
-  return world_.windows.open(*this, bytes, members);
+  auto window = world_.windows.open(*this, bytes, members, world_.cluster.hollow_windows);
+  window->come({}, patience());
+  return window;
 }
 
 Window* SimulatedTransport::window_at(const void* address) {
@@ -229,7 +235,7 @@ void SimulatedTransport::sleep_outside(double until, const char* what) {
 void SimulatedTransport::wake_if_awaiting(int gone_rank) {
   const bool needed =
       std::ranges::find(meeting_, gone_rank) != meeting_.end() ||
-      std::ranges::any_of(awaited_, [&](Request q) { return find(q).peer == gone_rank; });
+      std::ranges::any_of(awaited_, [&](Request q) { return requests_.find(q).peer == gone_rank; });
   if (needed) actor_.wake();
 }
 
@@ -238,10 +244,10 @@ void SimulatedTransport::close() {
   awaited_ = {};
   meeting_ = {};
   for (SimulatedMessage* parked : mail_.close()) fly(*parked);
-  for (auto& r : requests_) {
-    if (!r->open) continue;
-    if (r->message) r->message->receiver->mail_.lose(*r->message);
-    end(*r);
+  for (SimulatedRequest& r : requests_.slots()) {
+    if (r.id == 0) continue;
+    if (r.message) r.message->receiver->mail_.unqueue(*r.message);
+    end(r);
   }
 }
 

@@ -1,18 +1,67 @@
+// A lane of a rank in the simulated world, and what all lanes share.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/failure.h"
+#include "transport/operations.h"
+#include "transport/simulated/actor.h"
+#include "transport/simulated/mail.h"
+#include "transport/simulated/simulated.h"
+#include "transport/simulated/window.h"
+
+namespace lockstep {
+
+// What the ranks of one simulation share: the network, the lanes, and who is gone. Touched by one
+// actor at a time, or between actors, so without locks.
+class SimulatedWorld {
+ public:
+  struct Fate {
+    bool gone = false;
+    bool died = false;  // then gone, too
+    Blame blame;        // of a rank that left: see failure.h
+  };
+
+  explicit SimulatedWorld(const SimulatedCluster&);
+  ~SimulatedWorld();
+
+  // Opens rank r's next lane, on an actor that outlives the world's run. Call for all ranks before
+  // the simulation starts.
+  void open_lane(int rank, SimulatedActor&);
+  SimulatedTransport& lane(int rank, int lane) { return *lanes_[rank][lane]; }
+
+  const Fate& fate(int rank) const { return fates_[rank]; }
+  // How many ranks are not gone.
+  int present() const { return present_; }
+  void blame(int rank, Blame blame) { fates_[rank].blame = blame; }
+  // The error for `waiter`, which needs (peer, tag) of a rank that is gone.
+  TransportError gone_error(int peer, int waiter, Tag tag) const;
+
+  // The rank takes no further part. What it had under way is lost; whoever waits for it is woken.
+  void leave(int rank) { part(rank, false); }
+  // The same, and its lanes' actors are killed.
+  void die(int rank);
+
+  const SimulatedCluster cluster;
+  SimulatedNetwork network;
+  SimulatedMessages messages;
+  SimulatedWindow::All windows;
+
+ private:
+  void part(int rank, bool died);
+
+  std::vector<std::vector<std::unique_ptr<SimulatedTransport>>> lanes_;
+  std::vector<Fate> fates_;
+  int present_;
+};
+
 // A lane of a rank in the simulated world. The bytes of a send start to fly at once if they are
 // few, or if its receive is posted and its receiver is inside a call (see SimulatedNetwork; on one
 // host the receive need not be posted). The send completes when they land. A payload is read when a
 // receive takes it: straight from the sender's buffer, or from a copy made when the sender's
 // request ends first. A failed test or probe takes kPollSeconds, or a loop around it would stop the
 // world.
-#pragma once
-
-#include "transport/simulated/actor.h"
-#include "transport/simulated/mail.h"
-#include "transport/simulated/world.h"
-#include "transport/transport.h"
-
-namespace lockstep {
-
 class SimulatedTransport final : public Transport {
  public:
   static constexpr double kPollSeconds = 1e-6;
@@ -60,9 +109,6 @@ class SimulatedTransport final : public Transport {
 
  private:
   SimulatedRequest& open_request(bool is_send, int peer, Tag);
-  Request handle(const SimulatedRequest&) const;
-  SimulatedRequest* find_open(Request);  // nullptr: it has ended
-  SimulatedRequest& find(Request);
   void fly(SimulatedMessage&);
   void complete(SimulatedRequest&);
   // Ends a request that has completed, was withdrawn, or can't complete. False: it was a send of
@@ -77,8 +123,7 @@ class SimulatedTransport final : public Transport {
   const int rank_, lane_;
   SimulatedActor& actor_;
   SimulatedMail mail_;
-  std::vector<std::unique_ptr<SimulatedRequest>> requests_;
-  std::vector<SimulatedRequest*> free_;
+  Operations<SimulatedRequest> requests_;
   std::vector<SimulatedRequest*> completed_;  // scratch of landed()
   // What it sleeps for, while it does.
   std::span<const Request> awaited_;

@@ -2,34 +2,40 @@
 // its last member comes; moved() takes bytes / local bandwidth.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include "transport/window.h"
+#include "transport/plain_window.h"
+#include "transport/transport.h"
 
 namespace lockstep {
 
 class SimulatedTransport;
-class SimulatedWindow;
-struct SimulatedMemory;
 
-class SimulatedWindows {
+// Where the members meet on one lane.
+struct SimulatedMeeting {
+  explicit SimulatedMeeting(std::size_t members) : who(members), arrivals(members) {
+    for (auto& round : words) round.resize(members);
+  }
+
+  std::vector<SimulatedTransport*> who;  // null: has not used it yet
+  std::vector<std::uint64_t> arrivals;   // how many rounds each member came to
+  // By round, odd or even: nobody enters round n + 2 before all have left round n.
+  std::vector<Window::Words> words[2];
+};
+
+class SimulatedWindow final
+    : public PlainWindow<SimulatedWindow, SimulatedTransport, SimulatedMeeting> {
  public:
-  // See Transport::open_window.
-  std::unique_ptr<Window> open(SimulatedTransport& who, std::size_t bytes,
-                               std::span<const int> members);
-  Window* at(SimulatedTransport& who, const void* address);
+  SimulatedWindow(All&, SimulatedTransport& who, std::vector<int> members, std::shared_ptr<Memory>);
+  ~SimulatedWindow() override;
+
+  Words said(int rank) const override { return words()[index_of(rank)]; }
+  int meet(const Words& mine) override;
+  void moved(int, Tag, std::size_t read, std::size_t written) override;
+
+  // Returns when all members have come.
+  void come(const Words& mine, Deadline deadline);
 
  private:
-  friend class SimulatedWindow;
-
-  using Opening = std::pair<int, std::vector<int>>;  // lane and members
-  std::map<std::pair<int, Opening>, int> opened_;    // how many times this rank has
-  std::map<std::pair<Opening, int>, std::weak_ptr<SimulatedMemory>> memories_;
-  std::map<int, std::vector<SimulatedWindow*>> open_;  // by rank
+  std::vector<Words>& words() const { return meeting_.words[meeting_.arrivals[index_] % 2]; }
 };
 
 }  // namespace lockstep

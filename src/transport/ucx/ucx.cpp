@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/zero_pages.h"
 #include "transport/awake_clock.h"
 #include "transport/real_rank.h"
 
@@ -44,7 +45,25 @@ void drop(ucp_worker_h worker, ucp_tag_message_h message) {
   ucp_tag_msg_recv_nbx(worker, nullptr, 0, message, &param);
 }
 
+// A pool that has lent out more buffers at once than this lets the smallest go.
+constexpr std::size_t kKeptBlocks = 16;
+
 }  // namespace
+
+ScratchPool::Block ScratchPool::take(std::size_t bytes) {
+  const auto fits =
+      std::ranges::find_if(free_, [&](const Block& block) { return block.capacity >= bytes; });
+  if (fits == free_.end()) return {std::unique_ptr<std::byte[]>(new std::byte[bytes]), bytes};
+  Block taken = std::move(*fits);
+  free_.erase(fits);
+  return taken;
+}
+
+void ScratchPool::give_back(Block&& given) {
+  const auto place = std::ranges::lower_bound(free_, given.capacity, {}, &Block::capacity);
+  free_.insert(place, std::move(given));
+  if (free_.size() > kKeptBlocks) free_.erase(free_.begin());
+}
 
 UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, UcxPlace place,
                            std::vector<std::string> addresses, Deaths& deaths)
@@ -310,8 +329,43 @@ bool UcxTransport::give_up(Request request) noexcept {
   return !came;
 }
 
+// No memory is shared with anybody: of(peer) is empty for every peer.
+class UcxTransport::PrivateWindow final : public Window {
+ public:
+  PrivateWindow(UcxTransport& who, std::size_t bytes, std::vector<int> members)
+      : who_(who), memory_(bytes), members_(std::move(members)) {
+    who_.windows_.push_back(this);
+  }
+  ~PrivateWindow() override { std::erase(who_.windows_, this); }
+
+  std::span<const int> members() const override { return members_; }
+  bool reaches_all() const override { return members_.size() == 1; }
+  Bytes mine() const override { return memory_.bytes(); }
+  Bytes of(int rank) const override { return rank == who_.rank() ? mine() : Bytes{}; }
+  Words said(int) const override { return words_; }
+
+  int meet(const Words& words) override {
+    if (!reaches_all())
+      throw InternalError("a meeting of ranks that share no memory: ask reaches_all() first");
+    words_ = words;
+    return -1;
+  }
+
+ private:
+  UcxTransport& who_;
+  const ZeroPages memory_;
+  const std::vector<int> members_;
+  Words words_{};
+};
+
 std::unique_ptr<Window> UcxTransport::open_window(std::size_t bytes, std::span<const int> members) {
-  return windows_.open(bytes, members, rank(), size());
+  return std::make_unique<PrivateWindow>(*this, bytes, members_or_all(members, size()));
+}
+
+Window* UcxTransport::window_at(const void* address) {
+  const auto found =
+      std::ranges::find_if(windows_, [&](Window* w) { return w->mine().holds(address); });
+  return found == windows_.end() ? nullptr : *found;
 }
 
 }  // namespace lockstep

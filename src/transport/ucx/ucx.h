@@ -16,8 +16,6 @@
 #include "transport/operations.h"
 #include "transport/transport.h"
 #include "transport/ucx/peers.h"
-#include "transport/ucx/private_window.h"
-#include "transport/ucx/scratch_pool.h"
 
 namespace lockstep {
 
@@ -27,6 +25,22 @@ struct UcxPlace {
   std::vector<int> hosts;  // by rank
   double patience_seconds = kDefaultPatienceSeconds;
   Seal seal{};  // of greetings and goodbyes; the same for all ranks
+};
+
+// Buffers lent out again and again: mapping and faulting in a large block costs more than filling
+// it. Belongs to one thread.
+class ScratchPool {
+ public:
+  struct Block {
+    std::unique_ptr<std::byte[]> data;
+    std::size_t capacity = 0;
+  };
+  // At least `bytes` large; contents undefined.
+  Block take(std::size_t bytes);
+  void give_back(Block&&);
+
+ private:
+  std::vector<Block> free_;  // ascending, so that take() finds the best fit
 };
 
 class UcxTransport final : public Transport {
@@ -61,7 +75,7 @@ class UcxTransport final : public Transport {
 
   std::vector<int> dead_peers() override { return deaths_.list(); }
   std::unique_ptr<Window> open_window(std::size_t bytes, std::span<const int> members) override;
-  Window* window_at(const void* address) override { return windows_.at(address); }
+  Window* window_at(const void* address) override;
   double now() const override;
   double patience_seconds() const override { return place_.patience_seconds; }
 
@@ -76,6 +90,7 @@ class UcxTransport final : public Transport {
   void close_door() { worker_->admit_only({}); }
 
  private:
+  class PrivateWindow;
   struct Operation {
     std::uint64_t id = 0;
     bool ended = false;
@@ -86,9 +101,9 @@ class UcxTransport final : public Transport {
     Tag tag;
     Bytes into;
     Combine combine = nullptr;
-    PoolBlock scratch;        // where it lands before it is folded, or a copy of what is sent
-    std::size_t bytes = 0;    // to send
-    void* request = nullptr;  // UCX's, if it made one
+    ScratchPool::Block scratch;  // where it lands before it is folded, or a copy of what is sent
+    std::size_t bytes = 0;       // to send
+    void* request = nullptr;     // UCX's, if it made one
     ucs_status_t status = UCS_OK;
     ucp_tag_recv_info_t info{};
   };
@@ -108,7 +123,7 @@ class UcxTransport final : public Transport {
 
   const UcxPlace place_;
   Deaths& deaths_;
-  PrivateWindows windows_;
+  std::vector<Window*> windows_;  // those that are open
   ScratchPool scratch_, copies_;
   Operations<Operation> operations_;
   std::vector<Operation*> orphans_;       // given up, and not yet ended

@@ -1,6 +1,7 @@
-#include "transport/shm/futex.h"
+#include "transport/shm/waiting.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +19,17 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
 
 void futex_wake_all(const std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool sleeper_pays() {
+  static const bool registered =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return registered;
+}
+
+void sleeper_fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleeper_pays()) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 }  // namespace lockstep
