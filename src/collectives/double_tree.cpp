@@ -4,7 +4,7 @@
 // Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009; the trees are
 // NCCL's).
 #include "collectives/all_reduce.h"
-#include "collectives/tree_steps.h"
+#include "collectives/tree.h"
 
 namespace lockstep {
 

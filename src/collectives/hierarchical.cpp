@@ -7,7 +7,6 @@
 
 #include "collectives/all_gather.h"
 #include "collectives/all_reduce.h"
-#include "collectives/reduce_scatter.h"
 #include "collectives/ring.h"
 #include "transport/group.h"
 

@@ -36,6 +36,20 @@ void ring_total(Transport& transport, Tag tag, Values values, int ranks) {
   messages.run();
 }
 
+void reduce_scatter(Transport& transport, Tag tag, Values values) {
+  const int m = transport.size(), r = transport.rank();
+  const auto chunk_at = [&](int c) {
+    return values.part(chunk(values.count(), m, (c + 2 * m) % m));
+  };
+  Messages messages(transport, tag);
+  auto sum = Messages::kStart;
+  for (int s = 1; s < m; ++s) {
+    messages.send(ring_next(r, m), chunk_at(r - s), sum);
+    sum = messages.fold(ring_previous(r, m), chunk_at(r - s - 1), s == m - 1 ? m : 0);
+  }
+  messages.run();
+}
+
 std::size_t ring_sent(std::size_t count, const Place& place, int rank) {
   const int m = place.ranks();
   if (m == 1) return 0;

@@ -3,10 +3,26 @@
 // message rounds; a leaf sends N, an inner rank N and N for each child, the root N for each child:
 // at most 3N. Good for small vectors; long ones are pipelined, and then each link carries N each
 // way.
+#include "collectives/tree.h"
+
 #include "collectives/all_reduce.h"
-#include "collectives/tree_steps.h"
 
 namespace lockstep {
+
+Messages::Step reduce_up(Messages& messages, const TreePlace& tree, Values values, int ranks) {
+  const bool root = tree.parent == -1;
+  const auto up = messages.fold(tree.children, values, root ? ranks : 0);
+  return root ? up : messages.send(tree.parent, values, up);
+}
+
+void send_down(Messages& messages, const TreePlace& tree, Values values, Messages::Step up) {
+  const auto down = tree.parent == -1 ? up : messages.take(tree.parent, values, up);
+  for (const int child : tree.children) messages.send(child, values, down);
+}
+
+std::size_t vectors_sent(const TreePlace& tree) {
+  return tree.children.size() + (tree.parent != -1);
+}
 
 void tree_all_reduce(Transport& transport, Tag tag, Values values) {
   const int m = transport.size();

@@ -22,7 +22,6 @@
 #include <sstream>
 
 #include "collectives/broadcast.h"
-#include "collectives/reduce.h"
 #include "collectives/scratch.h"
 #include "core/topology.h"
 #include "strategies/add_scaled.h"

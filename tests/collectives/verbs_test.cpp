@@ -9,8 +9,7 @@
 #include "collectives/all_gather.h"
 #include "collectives/barrier.h"
 #include "collectives/broadcast.h"
-#include "collectives/reduce.h"
-#include "collectives/reduce_scatter.h"
+#include "collectives/ring.h"
 #include "data.h"
 
 namespace lockstep {

@@ -10,8 +10,7 @@
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
 #include "collectives/data.h"
-#include "collectives/reduce.h"
-#include "collectives/reduce_scatter.h"
+#include "collectives/ring.h"
 #include "in_a_process.h"
 #include "recorded.h"
 

@@ -15,7 +15,4 @@ void send_down(Messages&, const TreePlace&, Values, Messages::Step up);
 // Vectors that a rank sends on both ways: one to its parent, one to each child.
 std::size_t vectors_sent(const TreePlace&);
 
-// This rank's place in the binomial tree with this root. UsageError if there is no such rank.
-TreePlace binomial_tree_from(int root, const Transport&);
-
 }  // namespace lockstep
