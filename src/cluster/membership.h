@@ -3,14 +3,50 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "cluster/control_client.h"
+#include "cluster/protocol_types.h"
+#include "cluster/start.h"
+#include "transport/awake_clock.h"
 #include "transport/deaths.h"
 
 namespace lockstep {
+
+// A worker's end of its control connection, proved on both sides. Belongs to one thread at a time.
+class ControlClient {
+ public:
+  // A coordinator that dies closes the connection at once; only one that hangs, or whose host is
+  // cut off, takes this long to be missed.
+  static constexpr double kAnswerSeconds = 30;
+
+  // Tries until the `time` is over: the coordinator may start later than its workers, and hang up
+  // on one that has not proved itself yet when strangers crowd it.
+  // UsageError: it refused the job key, or could not prove that it knows it.
+  // A coordinator that does not answer a call for `answer_seconds` is lost. What this process
+  // stands still does not count, nor what our launcher does, if it serves the coordinator: stopped
+  // by Ctrl-Z or SIGSTOP, it answers when it goes on.
+  ControlClient(const Start&, Countdown& time, double answer_seconds = kAnswerSeconds);
+  ~ControlClient();
+
+  // Makes a call of the protocol. UsageError with the coordinator's words if it refuses, and
+  // TransportError if it is lost. For membership.cpp alone.
+  template <class Call>
+  void ask(Call call);
+
+  // Our own address on the way to the coordinator, without the port.
+  std::string local_address() const;
+
+ private:
+  struct Connection;
+  void prove_both(const Start&);
+
+  std::string address_;
+  std::unique_ptr<Connection> connection_;
+};
 
 class Membership {
  public:
@@ -50,6 +86,8 @@ class Membership {
  private:
   std::vector<protocol::Member> await(int round, const char* deed,
                                       const std::function<void()>& meanwhile = {});
+  // What the coordinator knows of that round, and members from rank `first` on.
+  protocol::Roster roster_of(int round, int first);
   void throw_if_late(const std::vector<int>& missing, const char* deed);
   void beat(Deaths& deaths);
   void stop();
