@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "bench/piped_engine.h"
+#include "bench/engine.h"
 #include "core/error.h"
 
 namespace lockstep::bench {

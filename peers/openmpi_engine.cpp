@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "bench/piped_engine.h"
+#include "bench/engine.h"
 #include "core/error.h"
 
 namespace lockstep::bench {

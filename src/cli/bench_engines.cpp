@@ -18,9 +18,7 @@
 #include <vector>
 
 #include "bench/engine.h"
-#include "bench/forked_engine.h"
 #include "bench/pattern.h"
-#include "bench/piped_engine.h"
 #include "cli/bench_participant.h"
 #include "cli/interrupt.h"
 #include "cluster/child.h"

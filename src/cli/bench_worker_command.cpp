@@ -2,7 +2,7 @@
 // people.
 #include <optional>
 
-#include "bench/piped_engine.h"
+#include "bench/engine.h"
 #include "cli/bench_participant.h"
 #include "cli/commands.h"
 #include "cli/core_binding.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "bench/piped_engine.h"
+#include "bench/engine.h"
 #include "bench/pipes.h"
 #include "cli/commands.h"
 #include "cli/flags.h"

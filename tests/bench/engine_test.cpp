@@ -9,8 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "bench/forked_engine.h"
-#include "bench/piped_engine.h"
+#include "bench/engine.h"
 
 namespace lockstep::bench {
 namespace {
