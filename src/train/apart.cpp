@@ -4,7 +4,7 @@
 
 #include "collectives/announcement.h"
 #include "collectives/gather.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "train/loops.h"
 #include "train/score_lane.h"
 #include "transport/channels.h"

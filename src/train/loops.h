@@ -23,7 +23,7 @@ struct TaskCounts {
 
 // Ranks go in rounds: in every epoch a manager hands out the split's shards as tasks, each worker
 // trains on its own from the epoch's model, and the manager makes the next model of the results
-// (strategies/round_strategy.h says how), scores it, and goes on. The run goes on without workers
+// (strategies/rounds/round_strategy.h says how), scores it, and goes on. The run goes on without workers
 // that die; tasks that are given up go to others, or are dropped.
 TaskCounts run_rounds(const Trainee&, Stepper&, const Timetable&, Recorder&, Generation&,
                       RunState&);

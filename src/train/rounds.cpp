@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/round_files.h"
-#include "strategies/round_strategy.h"
+#include "strategies/rounds/round_files.h"
+#include "strategies/rounds/round_strategy.h"
 #include "train/evaluate.h"
 #include "train/loops.h"
 #include "transport/awake_clock.h"

@@ -6,9 +6,9 @@
 #include "collectives/broadcast.h"
 #include "measure/machine.h"
 #include "replica/torch_error.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "strategies/average.h"
-#include "strategies/server_shards.h"
+#include "strategies/servers/server_shards.h"
 #include "train/loops.h"
 #include "transport/channels.h"
 

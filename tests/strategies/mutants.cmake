@@ -6,7 +6,8 @@
 #                                   all that they need of src/strategies/ in a copy of its own
 #   bug(NAME "SPEC;..." FILE FROM TO)    in the strategies of these specs
 #
-# FROM must stand in FILE exactly once: where a line has changed, say here what its bug is now.
+# FILE is a name without its folder. FROM must stand in it exactly once: where a line has changed, say
+# here what its bug is now.
 
 set(mutants_folder ${CMAKE_CURRENT_BINARY_DIR}/mutants)
 # Two files, since a name can't be both a copy's and the original's: bugs in strategies alone, and
@@ -17,17 +18,22 @@ set(mutants_declared "")
 set(mutants_listed "")
 set(mutants_number 0)
 
+function(path_of file)
+  file(GLOB_RECURSE path ${CMAKE_SOURCE_DIR}/src/strategies/${file})
+  set(path ${path} PARENT_SCOPE)
+endfunction()
+
 function(sources)
   set(includes "")
   foreach(file IN LISTS ARGN)
-    set(path ${CMAKE_SOURCE_DIR}/src/strategies/${file})
+    path_of(${file})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
     file(READ ${path} text)
     string(REGEX MATCHALL "#include [^\n]*" lines "${text}")
     list(APPEND includes ${lines})
   endforeach()
   foreach(file IN LISTS ARGN)
-    list(REMOVE_ITEM includes "#include \"strategies/${file}\"")
+    list(FILTER includes EXCLUDE REGEX "[\"/]${file}\"")
   endforeach()
   list(REMOVE_DUPLICATES includes)
   list(JOIN includes "\n" includes)
@@ -45,12 +51,13 @@ function(bug name specs file from to)
   set(space mutant_${number})
   set(all "")
   foreach(member IN LISTS mutants_sources_now)
-    file(READ ${CMAKE_SOURCE_DIR}/src/strategies/${member} text)
+    path_of(${member})
+    file(READ ${path} text)
     if(member STREQUAL file)
       string(FIND "${text}" "${from}" first)
       string(FIND "${text}" "${from}" last REVERSE)
       if(first EQUAL -1 OR NOT first EQUAL last)
-        message(FATAL_ERROR "the bug '${name}' is planted where src/strategies/${file} says\n${from}\n"
+        message(FATAL_ERROR "the bug '${name}' is planted where ${path} says\n${from}\n"
                             "which must stand there exactly once: bring tests/strategies/mutants.cmake "
                             "up to date")
       endif()
