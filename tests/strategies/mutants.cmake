@@ -132,21 +132,6 @@ bug("steps twice" step-wise step_wise.cpp [[    replica.apply_gradients(step.num
 bug("never steps" step-wise step_wise.cpp [[    replica.apply_gradients(step.number);]] "")
 bug("scores its own weights" step-wise step_wise.cpp "${bytes_of_step}" "${scores_its_own}")
 
-sources(local_sgd.cpp)
-bug("never averages" local-sgd local_sgd.cpp
-    [[mean_->run(step, since_)]] [[(void)0]])
-bug("counts the samples of the last step" local-sgd local_sgd.cpp
-    [[mean_->run(step, since_)]] [[mean_->run(step, step.samples)]])
-bug("forgets the samples of earlier steps" local-sgd local_sgd.cpp [[    if (!averaged_)]]
-    [[    if (false)]])
-bug("steps twice" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]]
-    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
-bug("never steps" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]] "")
-bug("scores its own weights" local-sgd local_sgd.cpp "${reads_mean}" "${reads_its_own}")
-bug("scores the plain mean" local-sgd local_sgd.cpp
-    [[averaged_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
-    [[std::vector<double>(crew_.workers, 1)]])
-
 sources(d_psgd.cpp)
 bug("counts alike whatever its samples" d-psgd d_psgd.cpp
     [[    const double share = shares_of(step.samples)[crew_.rank.rank()];]]
@@ -159,23 +144,22 @@ bug("never steps" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number, s
 bug("scores its own weights" d-psgd d_psgd.cpp "${bytes_of_step}" "${scores_its_own}")
 
 set(outer_loops slow-mo:period=2 diloco:period=2)
-sources(outer_loop.h outer_loop.cpp slow_mo.cpp diloco.cpp)
-bug("never goes on from the outer step" "${outer_loops}" outer_loop.cpp
-    [[  copy(weights.bytes(), start_->values().bytes());]] "")
-bug("counts the samples of the last step" "${outer_loops}" outer_loop.cpp
-    [[mean_->run(step, since_);]] [[mean_->run(step, step.samples);]])
-bug("forgets the samples of earlier steps" "${outer_loops}" outer_loop.cpp [[  if (!ended_)
-    std]] [[  if (false)
-    std]])
-bug("never averages" "${outer_loops}" outer_loop.cpp
-    [[  mean_->run(step, since_);]] "")
-bug("steps twice" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]]
+set(local_sgds local-sgd ${outer_loops})
+sources(local_sgd.h local_sgd.cpp slow_mo.cpp diloco.cpp)
+bug("never averages" "${local_sgds}" local_sgd.cpp [[mean_->run(step, since_)]] [[(void)0]])
+bug("counts the samples of the last step" "${local_sgds}" local_sgd.cpp
+    [[mean_->run(step, since_)]] [[mean_->run(step, step.samples)]])
+bug("forgets the samples of earlier steps" "${local_sgds}" local_sgd.cpp [[  if (!averaged_)]]
+    [[  if (false)]])
+bug("steps twice" "${local_sgds}" local_sgd.cpp [[  replica.apply_gradients(step.number);]]
     [[  replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
-bug("never steps" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]] "")
-bug("scores its own weights" "${outer_loops}" outer_loop.cpp "${reads_mean}" "${reads_its_own}")
-bug("scores the plain mean" "${outer_loops}" outer_loop.cpp
-    [[ended_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
+bug("never steps" "${local_sgds}" local_sgd.cpp [[  replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" "${local_sgds}" local_sgd.cpp "${reads_mean}" "${reads_its_own}")
+bug("scores the plain mean" "${local_sgds}" local_sgd.cpp
+    [[averaged_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
     [[std::vector<double>(crew_.workers, 1)]])
+bug("never goes on from the outer step" "${outer_loops}" local_sgd.cpp
+    [[  copy(weights.bytes(), start_->values().bytes());]] "")
 
 sources(sma.cpp)
 bug("counts alike whatever its samples" sma sma.cpp

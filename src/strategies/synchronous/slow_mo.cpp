@@ -10,7 +10,7 @@
 #include "strategies/add_scaled.h"
 #include "strategies/parameters.h"
 #include "strategies/registry.h"
-#include "strategies/synchronous/outer_loop.h"
+#include "strategies/synchronous/local_sgd.h"
 
 namespace lockstep {
 namespace {
