@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/rounds/round_files.h"
 #include "strategies/rounds/round_strategy.h"
 #include "train/evaluate.h"
 #include "train/loops.h"

@@ -1,15 +1,21 @@
 #include "strategies/rounds/round_mail.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/error.h"
+#include "core/whole_file.h"
 #include "transport/channels.h"
 #include "transport/patient.h"
 
 namespace lockstep {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr Tag kNotes = channels::kRoundNotes, kAnswers = channels::kRoundAnswers;
+constexpr int kDigits = 8;             // of a round in a file's name
+constexpr std::size_t kSumBytes = 64;  // after the numbers: their checksum, in hexadecimal
 
 // The messages of a model. Statistics are no part of what strategies are compared by.
 struct Part {
@@ -76,7 +82,6 @@ void ManagerMail::answer(int worker, const RoundNote& note,
 
 void ManagerMail::ended(const Open& open) {
   Worker& worker = workers_[open.worker];
-  if (!worker.here) return;
   if (open.what == What::part && --worker.parts == 0)
     events_.push_back({Event::Kind::model, open.worker});
   if (open.what != What::note) return;
@@ -85,10 +90,7 @@ void ManagerMail::ended(const Open& open) {
 }
 
 void ManagerMail::lose(int worker) {
-  if (!has(worker)) return;
-  std::vector<Open> all;
-  all.swap(open_);
-  for (Open& open : all) {
+  for (Open& open : std::exchange(open_, {})) {
     if (open.worker != worker) {
       open_.push_back(std::move(open));
       continue;
@@ -96,6 +98,7 @@ void ManagerMail::lose(int worker) {
     const auto ending = peers_.test(open.pending.request());
     if (ending && ending->arrived()) ended(open);  // what it had still sent
   }
+  std::erase_if(open_, [&](const Open& open) { return open.worker == worker; });
   workers_[worker].here = false;
   events_.push_back({Event::Kind::gone, worker});
 }
@@ -104,15 +107,10 @@ std::optional<ManagerMail::Event> ManagerMail::next(Deadline deadline) {
   while (events_.empty()) {
     if (present() == 0) return {};
     std::vector<Request> requests;
-    std::vector<std::size_t> which;
-    for (std::size_t i = 0; i < open_.size(); ++i)
-      if (has(open_[i].worker)) {
-        requests.push_back(open_[i].pending.request());
-        which.push_back(i);
-      }
+    for (const Open& open : open_) requests.push_back(open.pending.request());
     const Ending ending = peers_.wait_any(requests, deadline);
     if (ending.late()) return {};
-    const auto at = open_.begin() + static_cast<std::ptrdiff_t>(which[ending.index]);
+    const auto at = open_.begin() + static_cast<std::ptrdiff_t>(ending.index);
     at->pending.ended();
     const Open open = std::move(*at);
     open_.erase(at);
@@ -162,6 +160,73 @@ bool WorkerMail::hand_in(const RoundNote& note, const std::optional<RoundModel>&
   for (const Part& part : parts_of(*model, false))
     wait(peers_.send(manager_, part.tag, part.bytes));
   return true;
+}
+
+RoundFiles::RoundFiles(const std::string& run_folder) : folder_(run_folder + "/exchange") {
+  fs::create_directories(folder_);
+}
+
+std::string RoundFiles::of_round(std::uint64_t round) {
+  return fmt::format("{:0{}}.model", round, kDigits);
+}
+
+std::string RoundFiles::of_result(std::uint64_t round, int task, int worker) {
+  return fmt::format("{:0{}}-task{}-rank{}.model", round, kDigits, task, worker);
+}
+
+void RoundFiles::write(const std::string& name, const RoundModel& model) const {
+  std::string text;
+  for (const Bytes part : {model.weights.bytes(), model.statistics.bytes()})
+    if (part.size > 0) text.append(reinterpret_cast<const char*>(part.data), part.size);
+  write_whole(path_of(name), text + checksum({text.data(), text.size()}));
+}
+
+bool RoundFiles::read(const std::string& name, const RoundModel& into) const {
+  const std::string path = path_of(name);
+  std::string text;
+  try {
+    text = read_whole(path);
+  } catch (const UsageError&) {
+    if (!fs::exists(path)) return false;
+    throw;
+  }
+  const Bytes weights = into.weights.bytes(), statistics = into.statistics.bytes();
+  const std::size_t size = weights.size + statistics.size;
+  if (text.size() != size + kSumBytes)
+    throw UsageError(
+        fmt::format("{} is cut, or not of this network: it has {} bytes where {} are expected",
+                    path, text.size(), size + kSumBytes));
+  if (checksum({text.data(), size}) != text.substr(size))
+    throw UsageError(fmt::format("{} is damaged: its checksum is not that of its numbers", path));
+  copy(weights, {text.data(), weights.size});
+  copy(statistics, {text.data() + weights.size, statistics.size});
+  return true;
+}
+
+void RoundFiles::remove(const std::string& name) const {
+  std::error_code ignored;
+  fs::remove(path_of(name), ignored);
+}
+
+void RoundFiles::throw_not_shared(const std::string& what) const {
+  throw UsageError(
+      fmt::format("{} is not in {}: all hosts must share the run's folder, or use "
+                  "exchange=messages",
+                  what, folder_));
+}
+
+void RoundFiles::remove_until(std::uint64_t round) const {
+  const std::string last = fmt::format("{:0{}}", round, kDigits);
+  std::error_code ignored;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_, ignored))
+    if (file.path().extension() != ".partial" &&
+        file.path().filename().string().substr(0, kDigits) <= last)
+      fs::remove(file, ignored);
+}
+
+void RoundFiles::remove_all() const {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
 }
 
 }  // namespace lockstep

@@ -1,5 +1,3 @@
-#include "strategies/rounds/round_files.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -7,6 +5,7 @@
 
 #include "core/error.h"
 #include "folder.h"
+#include "strategies/rounds/round_mail.h"
 
 namespace lockstep {
 namespace {
