@@ -7,20 +7,103 @@
 #include <optional>
 #include <utility>
 
-#include "strategies/audit/audit_books.h"
+#include "collectives/all_gather.h"
 #include "strategies/audit/watched_replica.h"
 #include "strategies/average.h"
+#include "transport/channels.h"
 #include "transport/group.h"
 
 namespace lockstep {
 namespace {
+
+// What one rank did with one part in one step. Doubles only: it is gathered as such.
+struct Account {
+  Projection before, gradient, stepped_with, stepped, after;
+  double steps = 0;  // elements that the optimiser stepped
+};
+static_assert(sizeof(Account) == (5 * (kProjections + 1) + 1) * sizeof(double));
+
+// What became of one part of one memory in one step.
+struct Change {
+  Projection before, after;
+};
+static_assert(sizeof(Change) == 2 * (kProjections + 1) * sizeof(double));
+
+// What one worker read as the model, and what it had then: its weights, and what the strategy says
+// of its memories.
+struct ModelAccount {
+  Projection weights, memories, model;
+};
+static_assert(sizeof(ModelAccount) == 3 * (kProjections + 1) * sizeof(double));
+
+// Collective: row `rank` of `all`, which has one for each rank, from each to everybody.
+template <class T>
+void gather_rows(Transport& peers, std::vector<T>& all) {
+  if (!all.empty())
+    all_gather(peers, channels::kAudit,
+               {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
+}
+
+Slice common(Slice a, Slice b) {
+  const std::size_t begin = std::max(a.begin, b.begin), end = std::min(a.end(), b.end());
+  return {begin, end > begin ? end - begin : 0};
+}
+
+// The accounts of all ranks in one step: by rank, part and memory.
+struct Books {
+  std::vector<Slice> parts;
+  std::size_t memories;
+  std::vector<Account> accounts;
+  std::vector<Change> changes;
+
+  Books(std::vector<Slice> its_parts, std::size_t its_memories, int ranks)
+      : parts(std::move(its_parts)),
+        memories(its_memories),
+        accounts(parts.size() * ranks),
+        changes(parts.size() * memories * ranks) {}
+
+  const Account& account(int rank, std::size_t part) const {
+    return accounts[rank * parts.size() + part];
+  }
+  std::span<Account> accounts_of(int rank) {
+    return {accounts.data() + rank * parts.size(), parts.size()};
+  }
+  const Change& change(int rank, std::size_t part, std::size_t memory) const {
+    return changes[(rank * parts.size() + part) * memories + memory];
+  }
+
+  // What a memory has no number for counts as zero.
+  void note_memories(int rank, const std::vector<Kept>& kept, Projection Change::*when,
+                     const MixAudit& proof) {
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      for (std::size_t k = 0; k < memories; ++k)
+        changes[(rank * parts.size() + p) * memories + k].*when =
+            proof.of(kept[k].values, common(parts[p], {kept[k].first, kept[k].values.count()}),
+                     kept[k].first);
+  }
+
+  // What these are of part p, as terms of a sum.
+  void add_memories(std::span<const OfMemory> memories_of, std::size_t p,
+                    std::vector<Term>& sum) const {
+    for (const OfMemory& of : memories_of) {
+      sum.push_back({of.before, change(of.rank, p, of.which).before});
+      sum.push_back({of.after, change(of.rank, p, of.which).after});
+    }
+  }
+
+  // Collective: everybody's to everybody.
+  void exchange(Transport& peers) {
+    gather_rows(peers, accounts);
+    gather_rows(peers, changes);
+  }
+};
 
 // Hands on what every strategy has, and has the parts of what it wraps until a constructor says
 // otherwise.
 class Wrapped : public Strategy {
  public:
   Wrapped(std::unique_ptr<Strategy> inner, const Crew& crew)
-      : Strategy(crew, inner->parts()), inner_(std::move(inner)) {}
+      : Strategy(crew, inner->parts()), inner_(std::move(inner)), proof_(crew.rank) {}
 
   void begin(Replica& replica) override { inner_->begin(replica); }
   void read_model(Replica& replica, Values model) override { inner_->read_model(replica, model); }
@@ -30,7 +113,21 @@ class Wrapped : public Strategy {
   void restore(const std::string& state) override { inner_->restore(state); }
 
  protected:
+  void count_samples(const Step& step, bool trains = true) {
+    if (step.number == 0) samples_ = 0;
+    if (samples_ && trains) *samples_ += step.samples[crew_.rank.rank()];
+  }
+  void prove_samples(std::uint64_t samples) const {
+    if (samples_ && samples != *samples_)
+      proof_.fail("it is to count by {} samples, and has had {}", samples, *samples_);
+  }
+
   const std::unique_ptr<Strategy> inner_;
+  const MixAudit proof_;
+
+ private:
+  // Of this worker in all; none where the run was resumed, and what was before is not known.
+  std::optional<std::uint64_t> samples_;
 };
 
 // Of workers that go together.
@@ -40,8 +137,7 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
       : Wrapped(std::move(inner), crew),
         statement_(*parts_.statement),
         fed_(parts_.fed),
-        serving_(parts_.serving),
-        seed_(mixed(crew.rank.seed ^ purpose_of("audit"))) {
+        serving_(parts_.serving) {
     if (fed_) parts_.fed = this;
     if (serving_) parts_.serving = this;
     parts_.audit = this;
@@ -53,7 +149,7 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
     fed_->expect(replica, step);
   }
   void ready(Slice part) override {
-    watch_->note_gradient(part, crew_.rank.rank(), seed_);
+    watch_->note_gradient(part, crew_.rank.rank(), proof_);
     fed_->ready(part);
   }
   void update(Replica& replica, const Step& step) override {
@@ -74,14 +170,10 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
   void prove_own(Values own, std::uint64_t samples) const override {
     const int me = crew_.rank.rank();
     for (std::size_t p = 0; last_ && p < last_->parts.size(); ++p)
-      if (project(own, last_->parts[p], seed_) != last_->account(me, p).after)
-        throw AuditError(
-            fmt::format("audit: rank {}: the weights that are to be part of the model are not "
-                        "those that its last step left",
-                        me));
-    if (samples_ && samples != *samples_)
-      throw AuditError(fmt::format("audit: rank {}: it is to count by {} samples, and has had {}",
-                                   me, samples, *samples_));
+      if (proof_.of(own, last_->parts[p]) != last_->account(me, p).after)
+        proof_.fail(
+            "the weights that are to be part of the model are not those that its last step left");
+    prove_samples(samples);
   }
 
  private:
@@ -92,18 +184,18 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
     bool trains;
     std::vector<Slice> noted = {};  // gradients that were told ready
 
-    void note_gradient(Slice part, int rank, std::uint64_t seed) {
+    void note_gradient(Slice part, int rank, const MixAudit& proof) {
       const std::span<Account> mine = books.accounts_of(rank);
       for (std::size_t p = 0; p < mine.size(); ++p)
-        mine[p].gradient += project(gradients, common(books.parts[p], part), seed);
+        mine[p].gradient += proof.of(gradients, common(books.parts[p], part));
       noted.push_back(part);
     }
-    void note_other_gradients(int rank, std::uint64_t seed) {
+    void note_other_gradients(int rank, const MixAudit& proof) {
       std::vector<Slice> told = std::exchange(noted, {});
       std::ranges::sort(told, {}, &Slice::begin);
       told.push_back({gradients.count(), 0});
       for (std::size_t at = 0; const Slice next : told) {
-        if (next.begin > at) note_gradient({at, next.begin - at}, rank, seed);
+        if (next.begin > at) note_gradient({at, next.begin - at}, rank, proof);
         at = next.end();
       }
     }
@@ -112,23 +204,14 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
   // Notes what there is before the step.
   void open(Replica& replica, const Step& step) {
     const Values weights = replica.weights();
-    if (weights.is_hollow())
-      throw UsageError(
-          "the audit needs numbers, and this replica has only sizes: run it with "
-          "numerics=on, or without the audit");
-    // What was before the first step of a run that is resumed is not known.
-    if (step.number == 0) {
-      had_.emplace(crew_.workers);
-      samples_ = 0;
-    }
+    if (step.number == 0) had_.emplace(crew_.workers);
     std::vector<Slice> parts;
     for (const Flow& flow : statement_.flows(step, crew_.rank.rank(), weights.count()))
       parts.push_back(flow.part);
     Books now{parts, inner_->memories().size(), crew_.ranks()};
     const std::span<Account> mine = now.accounts_of(crew_.rank.rank());
-    for (std::size_t p = 0; p < parts.size(); ++p)
-      mine[p].before = project(weights, parts[p], seed_);
-    now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::before, seed_);
+    for (std::size_t p = 0; p < parts.size(); ++p) mine[p].before = proof_.of(weights, parts[p]);
+    now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::before, proof_);
     const bool trains = crew_.works() && lockstep::trains(*inner_, step);
     watch_.emplace(Watch{std::move(now), replica.gradients(), trains});
   }
@@ -137,7 +220,7 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
   template <class StepNow, class Act>
   void watch(Replica& replica, StepNow&& step, Act&& act) {
     if (!watch_) open(replica, step());
-    if (watch_->trains) watch_->note_other_gradients(crew_.rank.rank(), seed_);
+    if (watch_->trains) watch_->note_other_gradients(crew_.rank.rank(), proof_);
     const bool trains = watch_->trains;
     Books now = std::move(watch_->books);
     watch_.reset();
@@ -151,22 +234,21 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
     act(watched);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (mine[p].steps == 0) mine[p].stepped = mine[p].before;
-      mine[p].after = project(weights, parts[p], seed_);
+      mine[p].after = proof_.of(weights, parts[p]);
     }
-    now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::after, seed_);
+    now.note_memories(crew_.rank.rank(), inner_->memories(), &Change::after, proof_);
     now.exchange(crew_.rank.peers);
     check(step(), now, weights.count());
     check_counts(step(), weights.count());
     last_ = std::move(now);
-    if (samples_ && trains) *samples_ += step().samples[crew_.rank.rank()];
+    count_samples(step(), trains);
   }
 
   // What the optimiser steps with, and where it gets.
   void note_gradient(Replica& replica, Slice part, double share, std::span<const Slice> parts,
                      std::span<Account> accounts) const {
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      const Term gradient[] = {
-          {share, project(replica.gradients(), common(parts[p], part), seed_)}};
+      const Term gradient[] = {{share, proof_.of(replica.gradients(), common(parts[p], part))}};
       accounts[p].stepped_with += sum_of(gradient);
     }
   }
@@ -174,7 +256,7 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
                  std::span<Account> accounts) const {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       const Slice here = common(parts[p], part);
-      accounts[p].stepped += project(replica.weights(), here, seed_);
+      accounts[p].stepped += proof_.of(replica.weights(), here);
       accounts[p].steps += static_cast<double>(here.count);
     }
   }
@@ -245,16 +327,15 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
 
   // Collective over the workers.
   void check_model(Replica& replica, Values model) {
-    const Slice all{0, model.count()};
     const int me = crew_.rank.rank();
     std::vector<ModelAccount> accounts(crew_.workers);
-    accounts[me].weights = project(replica.weights(), all, seed_);
-    accounts[me].model = project(model, all, seed_);
+    accounts[me].weights = proof_.of(replica.weights());
+    accounts[me].model = proof_.of(model);
     std::vector<Term> of_memories;
     const Flow mine = flow_of_model(me, model.count());
     const std::vector<Kept> memories = inner_->memories();
     for (std::size_t k = 0; k < mine.memory.size(); ++k)
-      of_memories.push_back({mine.memory[k], project(memories[k].values, all, seed_)});
+      of_memories.push_back({mine.memory[k], proof_.of(memories[k].values)});
     accounts[me].memories = sum_of(of_memories);
     std::vector<int> workers(crew_.workers);
     std::iota(workers.begin(), workers.end(), 0);
@@ -345,37 +426,26 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
   const Statement& statement_;
   Fed* const fed_;
   Serving* const serving_;
-  const std::uint64_t seed_;
   std::optional<Watch> watch_;  // from expect() to update(), where it is fed
   std::optional<Books> last_;   // of the last step
   // Samples of each worker since the last average; none where that is not known.
   std::optional<std::vector<double>> had_;
-  // And of this worker in all.
-  std::optional<std::uint64_t> samples_;
 };
 
 // Of workers that go apart: follows the replica through every update and rest.
 class AuditedApart final : public Wrapped, public Apart, public Audit {
  public:
   AuditedApart(std::unique_ptr<Strategy> inner, const Crew& crew)
-      : Wrapped(std::move(inner), crew),
-        apart_(*parts_.apart),
-        book_(parts_.proofs->book()),
-        proof_(crew.rank) {
+      : Wrapped(std::move(inner), crew), apart_(*parts_.apart), book_(parts_.proofs->book()) {
     parts_.proofs->audit_exchanges(crew.rank);
     parts_.apart = this;
     parts_.audit = this;
   }
 
   void update(Replica& replica, const Step& step) override {
-    book_.follow(replica, [&](Replica& watched) { inner_->update(watched, step); });
-    // What was before the first step of a run that is resumed is not known.
-    if (step.number == 0) samples_ = 0;
-    if (samples_) *samples_ += step.samples[crew_.rank.rank()];
-    const int due = apart_.steps_own_weights() && has_samples(step) ? 1 : 0;
-    if (book_.steps() != due)
-      proof_.fail(fmt::format("step {}: its optimiser stepped {} times where the strategy says {}",
-                              step.number, book_.steps(), due));
+    book_.follow(replica, step, apart_.steps_own_weights() && has_samples(step),
+                 [&](Replica& watched) { inner_->update(watched, step); });
+    count_samples(step);
   }
   double mass() const override {
     const double mass = inner_->mass();
@@ -396,16 +466,13 @@ class AuditedApart final : public Wrapped, public Apart, public Audit {
 
   void prove_own(Values own, std::uint64_t samples) const override {
     book_.check_unchanged(own);
-    if (samples_ && samples != *samples_)
-      proof_.fail(fmt::format("it is to count by {} samples, and has had {}", samples, *samples_));
+    prove_samples(samples);
   }
   void prove_at_rest(Transport& workers) const override { book_.prove_masses(workers); }
 
  private:
   Apart& apart_;
   WeightBook& book_;
-  const MixAudit proof_;
-  std::optional<std::uint64_t> samples_;  // of this worker in all; none where that is not known
 };
 
 }  // namespace

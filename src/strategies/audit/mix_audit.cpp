@@ -4,8 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "strategies/audit/audit_books.h"
+#include "collectives/all_gather.h"
 #include "strategies/audit/watched_replica.h"
+#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
@@ -18,13 +19,13 @@ constexpr double kUnit = 0x1p-46;
 MixAudit::MixAudit(const Rank& rank)
     : on_(true), rank_(rank.rank()), seed_(mixed(rank.seed ^ purpose_of("audit"))) {}
 
-Projection MixAudit::of(Values values, std::size_t first) const {
+Projection MixAudit::of(Values values, Slice part, std::size_t first) const {
   if (!on_) return {};
   if (values.is_hollow())
     throw UsageError(
         "the audit needs numbers, and this replica has only sizes: run it with numerics=on, or "
         "without the audit");
-  return project(values, {first, values.count()}, seed_, first);
+  return project(values, part, seed_, first);
 }
 
 void MixAudit::expect(std::string_view what, Values found, std::span<const Term> mix,
@@ -35,12 +36,7 @@ void MixAudit::expect(std::string_view what, Values found, std::span<const Term>
 void MixAudit::expect(std::string_view what, const Projection& found, std::span<const Term> mix,
                       std::size_t count, double loses) const {
   if (!on_) return;
-  if (const auto wrong = mismatch(found, mix, count, loses))
-    fail(fmt::format("the {} {}", what, *wrong));
-}
-
-void MixAudit::fail(std::string_view what) const {
-  throw AuditError(fmt::format("audit: rank {}: {}", rank_, what));
+  if (const auto wrong = mismatch(found, mix, count, loses)) fail("the {} {}", what, *wrong);
 }
 
 void WeightBook::takes(std::vector<Term> theirs_and_own) {
@@ -92,7 +88,7 @@ void WeightBook::pushed(const Projection& numbers) {
 
 void WeightBook::starts_with_mass(double mass, int workers) {
   if (proof_.on() && std::abs(mass - 1.0 / workers) > kUnit)
-    proof_.fail(fmt::format("it begins with a mass of {}, as one of {} workers", mass, workers));
+    proof_.fail("it begins with a mass of {}, as one of {} workers", mass, workers);
   workers_ = workers;
   had_mass_ = mass;
   mass_ = 0;
@@ -105,23 +101,22 @@ void WeightBook::mass_came(double mass, int from) {
 
 void WeightBook::mass_left(double mass, double kept, int to) {
   if (proof_.on() && std::abs(kept - mass) > kUnit)
-    proof_.fail(fmt::format("it sent a mass of {} and kept {} where both are a half", mass, kept));
+    proof_.fail("it sent a mass of {} and kept {} where both are a half", mass, kept);
   mass_ -= mass;
   mass_by_rank_[to] -= mass;
 }
 
 void WeightBook::has_mass(double mass) {
   if (proof_.on() && had_mass_ && mass != *had_mass_ + mass_)
-    proof_.fail(fmt::format("its mass is {}, where it had {} and {} came or left since", mass,
-                            *had_mass_, mass_));
+    proof_.fail("its mass is {}, where it had {} and {} came or left since", mass, *had_mass_,
+                mass_);
   had_mass_ = mass;
   mass_ = 0;
 }
 
 void WeightBook::counts_for(double mass) const {
   if (proof_.on() && had_mass_ && mass != *had_mass_ + mass_)
-    proof_.fail(
-        fmt::format("it counts for {} in the model, and its mass is {}", mass, *had_mass_ + mass_));
+    proof_.fail("it counts for {} in the model, and its mass is {}", mass, *had_mass_ + mass_);
 }
 
 void WeightBook::prove_masses(Transport& workers) const {
@@ -131,20 +126,20 @@ void WeightBook::prove_masses(Transport& workers) const {
   if (workers.size() == workers_ && of_its_own != mass_by_rank_.end())
     if (const double mass = std::abs(of_its_own->second);
         mass > kUnit && std::abs(mass - 1.0 / workers_) > kUnit)
-      proof_.fail(fmt::format("a mass of {} came to it from nobody", of_its_own->second));
+      proof_.fail("a mass of {} came to it from nobody", of_its_own->second);
   std::vector<double> balances(workers.size());
   double& mine = balances[workers.rank()];
   for (int r = 0; r < workers.size(); ++r) {
     const auto moved = mass_by_rank_.find(workers.job_rank(r));
     if (r != workers.rank() && moved != mass_by_rank_.end()) mine += moved->second;
   }
-  gather_rows(workers, balances);
+  all_gather(workers, channels::kAudit, {balances.data(), balances.size(), Type::fp64});
   double sum = 0;
   for (const double balance : balances) sum += balance;
   // Far below what a message carries, far above the rounding of sums over a long run.
   if (std::abs(sum) > 1e-9)
-    proof_.fail(fmt::format(
-        "of the mass that workers sent each other {} more came than was sent, and all rest", sum));
+    proof_.fail("of the mass that workers sent each other {} more came than was sent, and all rest",
+                sum);
 }
 
 void WeightBook::check(std::string_view what, const Projection& weights) const {
@@ -195,6 +190,14 @@ void WeightBook::follow(Replica& replica, const std::function<void(Replica&)>& a
   check_pushed();
   steps_ = count_ > 0 ? static_cast<double>(stepped) / static_cast<double>(count_) : 0;
   mix_.assign({{1, proof_.of(weights)}});
+}
+
+void WeightBook::follow(Replica& replica, const Step& step, bool steps,
+                        const std::function<void(Replica&)>& act) {
+  follow(replica, act);
+  if (proof_.on() && steps_ != (steps ? 1 : 0))
+    proof_.fail("step {}: its optimiser stepped {} times where the strategy says {}", step.number,
+                steps_, steps ? 1 : 0);
 }
 
 }  // namespace lockstep

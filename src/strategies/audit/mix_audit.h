@@ -18,7 +18,9 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -43,7 +45,11 @@ class MixAudit {
 
   // Zero where the audit is off. Both sides must take it of the same parameters; `first` is the
   // index of the values' first, so that parts of a model add up to the whole. UsageError if hollow.
-  Projection of(Values, std::size_t first = 0) const;
+  Projection of(Values values, std::size_t first = 0) const {
+    return of(values, {first, values.count()}, first);
+  }
+  // The same of those of them that have these indices.
+  Projection of(Values, Slice part, std::size_t first = 0) const;
   // AuditError, naming this rank and `what`, unless `found` is that mix within rounding.
   void expect(std::string_view what, Values found, std::span<const Term>,
               std::size_t first = 0) const;
@@ -53,8 +59,12 @@ class MixAudit {
   // The same of a projection that was taken of `count` numbers; `loses`: see mismatch().
   void expect(std::string_view what, const Projection& found, std::span<const Term>,
               std::size_t count, double loses = 0) const;
-  // AuditError, in which `what` says what is wrong.
-  [[noreturn]] void fail(std::string_view what) const;
+  // AuditError, in which `what`, with what goes into it, says what is wrong.
+  template <class... With>
+  [[noreturn]] void fail(fmt::format_string<With...> what, With&&... with) const {
+    const std::string all = fmt::format(what, std::forward<With>(with)...);
+    throw AuditError(fmt::format("audit: rank {}: {}", rank_, all));
+  }
 
  private:
   bool on_ = false;
@@ -123,6 +133,9 @@ class WeightBook {
   // when the optimiser steps and at the end; where they have changed since the last one; where what
   // was pushed is not what was owed.
   void follow(Replica&, const std::function<void(Replica&)>& act);
+  // The same of the update of that step, in which the optimiser is to step all weights once, or not
+  // at all.
+  void follow(Replica&, const Step&, bool steps, const std::function<void(Replica&)>& act);
   // How often the optimiser has stepped all weights in the last of them.
   double steps() const { return steps_; }
   // The weights as they are now are those that the last one left.

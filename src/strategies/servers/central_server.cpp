@@ -198,8 +198,7 @@ bool CentralServer::audited(Replica& replica, const std::function<bool(Replica&)
   weights_ = proof_.of(weights, shard_.begin);
   const std::size_t due = changed && rule_.steps() ? shard_.count : 0;
   if (stepped != due)
-    proof_.fail(
-        fmt::format("a server's optimiser stepped {} parameters where {} were due", stepped, due));
+    proof_.fail("a server's optimiser stepped {} parameters where {} were due", stepped, due);
   std::vector<Term> expected{{1, before}};
   if (rule_.steps()) {
     if (changed) proof_.expect("gradient that a server stepped with", with, due_, shard_.count);
@@ -214,8 +213,7 @@ bool CentralServer::audited(Replica& replica, const std::function<bool(Replica&)
 
 void CentralServer::check_pushes(const Client& client, std::uint64_t told) const {
   if (proof_.on() && client.pushes != told)
-    proof_.fail(fmt::format("a worker has pushed {} times, and {} of that were applied", told,
-                            client.pushes));
+    proof_.fail("a worker has pushed {} times, and {} of that were applied", told, client.pushes);
 }
 
 void CentralServer::act(Replica& replica, int worker) {

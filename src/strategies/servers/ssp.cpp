@@ -100,9 +100,9 @@ class Ssp final : public Central {
     const std::uint64_t age = push.step - push.stamp;
     if (proof_.on() && age > s_)
       proof_.fail(
-          fmt::format("worker {} took step {} from weights that were {} steps old, where "
-                      "the staleness is {}",
-                      push.worker, push.step, age, s_));
+          "worker {} took step {} from weights that were {} steps old, where "
+          "the staleness is {}",
+          push.worker, push.step, age, s_);
     add(replica, push);
     figures_.contributions.add(push.worker, 1, age);
     clocks_[push.worker] = push.step + 1;
