@@ -8,7 +8,6 @@
 #include "replica/torch_error.h"
 #include "strategies/audit/audit.h"
 #include "strategies/average.h"
-#include "strategies/servers/server_shards.h"
 #include "train/loops.h"
 #include "transport/channels.h"
 
@@ -131,6 +130,25 @@ TrainResult finish(const Trainee& trainee, const RankReport& report, const Timet
   const int cores = experiment.cores, ranks = experiment.config.ranks();
   result.oversubscribed = !result.simulated && ranks * experiment.threads(cores) > cores;
   return result;
+}
+
+// If a server is lost the error says which of `count` parameters it held.
+template <class Run>
+WorkerOutcome naming_servers(const Crew& crew, std::size_t count, const Run& run) try {
+  return run();
+} catch (const TransportError& e) {
+  if (!e.is_gone()) throw;
+  for (int k = 0; k < crew.servers; ++k) {
+    if (crew.rank.peers.job_rank(crew.rank_of_server(k)) != e.peer()) continue;
+    const Slice held = crew.shard(k, count);
+    throw TransportError(
+        e.kind(), e.peer(),
+        fmt::format("server {} (rank {}), which held {}, is gone: {}", k, e.peer(),
+                    held.count ? fmt::format("parameters {}..{}", held.begin, held.end() - 1)
+                               : "no parameters",
+                    e.what()));
+  }
+  throw;
 }
 
 }  // namespace

@@ -178,9 +178,8 @@ bug("scores its own weights" sma sma.cpp
 set(of_servers_that_step asp downpour)
 set(of_servers_that_add ssp:s=1 easgd:period=2)
 set(of_servers ${of_servers_that_step} ${of_servers_that_add})
-sources(central_messages.h central_client.h central_server.h central_stream.h central.h
-        central_client.cpp central_server.cpp central_stream.cpp central.cpp asp.cpp ssp.cpp
-        downpour.cpp easgd.cpp)
+sources(central_messages.h central_server.h central.h central_server.cpp central.cpp asp.cpp
+        ssp.cpp downpour.cpp easgd.cpp)
 bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replica, worker);
   } else]] [[    apply(replica, worker);
     apply(replica, worker);
@@ -205,17 +204,6 @@ bug("adds twice" "${of_servers_that_add}" central.cpp [[  combine(weights, push.
     [[  combine(weights, push.values.bytes());
   combine(weights, push.values.bytes());]])
 bug("never adds" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]] "")
-bug("never stores what it pulls" ssp:s=1 central_stream.cpp
-    [[      copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
-bug("takes old weights for new ones" ssp:s=1 central_stream.cpp
-    [[      std::swap(news.landing, news.weights);]]
-    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
-bug("forgets its own changes" ssp:s=1 central_stream.cpp
-    [[      if (change->number > came[k]->pushes)]] [[      if (false)]])
-bug("counts its own changes twice" ssp:s=1 central_stream.cpp
-    [[      if (change->number > came[k]->pushes)]] [[      if (true)]])
-bug("is wrong about its own changes by one" ssp:s=1 central_stream.cpp
-    [[      if (change->number > came[k]->pushes)]] [[      if (change->number >= came[k]->pushes)]])
 
 set(to_rest [[    copy(replica.weights().bytes(), at_rest().bytes());]])
 
@@ -233,6 +221,17 @@ bug("loses every other push" asp asp.cpp
         pull(step, replica.weights());]])
 
 sources(ssp.cpp)
+bug("never stores what it pulls" ssp:s=1 ssp.cpp
+    [[        copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
+bug("takes old weights for new ones" ssp:s=1 ssp.cpp
+    [[      std::swap(news.landing, news.weights);]]
+    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
+bug("forgets its own changes" ssp:s=1 ssp.cpp
+    [[        if (change->number > came[k]->pushes)]] [[        if (false)]])
+bug("counts its own changes twice" ssp:s=1 ssp.cpp
+    [[        if (change->number > came[k]->pushes)]] [[        if (true)]])
+bug("is wrong about its own changes by one" ssp:s=1 ssp.cpp
+    [[        if (change->number > came[k]->pushes)]] [[        if (change->number >= came[k]->pushes)]])
 bug("does not wait for what it has to read" ssp:s=1 ssp.cpp [[stream_->await(lead_)]]
     [[stream_->await(lead_ + 1)]])
 bug("never reads" ssp:s=1 ssp.cpp [[    take_news(weights);]] "")

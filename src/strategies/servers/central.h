@@ -7,10 +7,8 @@
 // concern of the others; a server that is gone stops all.
 #pragma once
 
-#include <atomic>
 #include <optional>
 
-#include "strategies/servers/central_client.h"
 #include "strategies/servers/central_server.h"
 
 namespace lockstep {
@@ -54,19 +52,19 @@ class Central : public Strategy,
     std::shared_ptr<CentralAnswer> answer = nullptr;
   };
 
-  // On workers, in update(). A push returns when the numbers are sent, and are the caller's again.
+  // On workers, in update(). A push returns when the numbers are sent, and are the caller's again;
+  // a pull when the servers' weights are in `into`.
   void push(const Step&, Values);
-  // Returns the clock of what is then in `into`.
-  std::uint64_t pull(const Step&, Values into);
-  std::uint64_t push_and_pull(const Step&, Values pushed, Values into);
+  void pull(const Step&, Values into);
+  void push_and_pull(const Step&, Values pushed, Values into);
 
   // The same in two parts. REQUIRES: Talks::beside. The numbers are the talk's until it is
   // finished: a talk is finished by the strategy before it is forgotten, or outlives it with the
   // memory.
   Talk start_push(const Step&, std::shared_ptr<Scratch> pushed);
   Talk start_pull(const Step&, std::shared_ptr<Scratch> into);
-  // Returns the clock. Nothing happens with a talk that was never started, or finished before.
-  std::uint64_t finish(Talk&);
+  // Nothing happens with a talk that was never started, or finished before.
+  void finish(Talk&);
   // What the servers said of the numbers that the last pull brought, and of at_rest().
   const Projection& pulled() const { return pulled_; }
 
@@ -88,13 +86,7 @@ class Central : public Strategy,
   Values at_rest() const { return model_->values(); }
 
  private:
-  // What jobs need: they may outlive the strategy.
-  struct Shared {
-    Shared(const Crew& crew, const MixAudit& proof) : client(crew, proof), clock(crew.rank.clock) {}
-    CentralClient client;
-    Clock& clock;
-    std::atomic<double> talked_s = 0;  // beside the computation or not
-  };
+  struct Shared;
 
   Talk start(const CentralRequest&, Values pushed, Values into,
              std::shared_ptr<const void> memory = nullptr);
@@ -104,7 +96,7 @@ class Central : public Strategy,
   const Talks talks_;
   const std::unique_ptr<PushCode> code_;
   std::optional<Scratch> model_;
-  std::shared_ptr<Shared> talk_;  // from the first word on
+  std::shared_ptr<Shared> shared_;  // with jobs, from the first word on
   std::optional<CentralServer> server_;
   bool resting_ = false;
   std::uint32_t pushes_ = 0;

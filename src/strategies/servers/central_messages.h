@@ -9,7 +9,6 @@
 #include "core/values.h"
 #include "strategies/audit/mix_audit.h"
 #include "strategies/push_code.h"
-#include "strategies/servers/server_shards.h"
 #include "transport/channels.h"
 
 namespace lockstep {
@@ -47,7 +46,7 @@ using channels::kCentralAnswer, channels::kCentralModel, channels::kCentralReque
 // server says whose turn it is: then they come one after the other, and the workers spread out.
 // Such a push goes in two messages, and the server tells the next worker when the first is there:
 // what is left fills the line until the next push comes. Not where workers push while answers are
-// on their way (see CentralStream).
+// on their way (see ssp.cpp).
 inline bool takes_turns(const PushCode& code, Values shard) {
   return code.most_bytes(shard) >= 256 * 1024;
 }

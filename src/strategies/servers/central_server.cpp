@@ -35,7 +35,7 @@ void CentralServer::serve(Transport& lane, Replica& replica, std::uint64_t first
     }
   } const at_the_end{clients_};
   lane_ = &lane;
-  shard_ = server_shard(crew_, lane.rank() - crew_.workers, replica.weights().count());
+  shard_ = crew_.shard(lane.rank() - crew_.workers, replica.weights().count());
   rule_.start(first);
   for (int w = 0; w < crew_.workers; ++w) {
     clients_[w].rests = false;

@@ -18,7 +18,6 @@
 #include "strategies/average.h"
 #include "strategies/push_code.h"
 #include "strategies/registry.h"
-#include "strategies/servers/server_shards.h"
 
 namespace lockstep {
 namespace {
@@ -58,7 +57,7 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     for (int k = 0; k < crew_.servers; ++k) {
       const int server = crew_.rank_of_server(k);
       const bool has_it = rank < crew_.workers || rank == server;
-      flows.push_back({shard(k, count), {}, only(has_it ? server : rank, crew_.ranks())});
+      flows.push_back({crew_.shard(k, count), {}, only(has_it ? server : rank, crew_.ranks())});
       if (rank != server) continue;
       Flow& flow = flows.back();
       flow.gradients = mean_factors(step.samples, crew_.workers);
@@ -75,7 +74,7 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     std::vector<Flow> flows;
     for (int k = 0; k < crew_.servers; ++k) {
       Flow& flow =
-          flows.emplace_back(Flow{shard(k, count), {}, std::vector<double>(crew_.ranks())});
+          flows.emplace_back(Flow{crew_.shard(k, count), {}, std::vector<double>(crew_.ranks())});
       if (rank >= crew_.workers) continue;
       flow.gradients.resize(crew_.workers);
       flow.gradients[rank] = shares_of(step.samples)[rank];
@@ -101,11 +100,10 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
   void restore(const std::string& state) override { code_->restore(state); }
 
  private:
-  Slice shard(int k, std::size_t count) const { return server_shard(crew_, k, count); }
   // The shard that this rank serves; empty if it serves none.
   Slice shard_at(int rank, std::size_t count) const {
     const int k = crew_.colocated ? rank : rank - crew_.workers;
-    return k >= 0 && k < crew_.servers ? shard(k, count) : Slice{};
+    return k >= 0 && k < crew_.servers ? crew_.shard(k, count) : Slice{};
   }
 
   // Pushes and pulls share the lines of co-located servers, and overlap on those of others. Where
@@ -131,7 +129,7 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     if (crew_.ranks() == 1) return replica.apply_gradients(step.number);
 
     Messages messages(crew_.rank.peers, tag_of(Purpose::gradients, step),
-                      piece_bytes(replica, gradients.part(shard(0, weights.count()))));
+                      piece_bytes(replica, gradients.part(crew_.shard(0, weights.count()))));
     // A server takes a piece from one worker after the other: one that pushed far ahead of the
     // others would fill the line with what can't be summed yet.
     messages.open_at_once(gradients.is_hollow() ? 1 : crew_.colocated ? 8 : 2);
@@ -233,7 +231,7 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     const int me = crew_.rank.rank();
     for (int s = 1; s <= crew_.servers; ++s) {
       const int k = (me + s) % crew_.servers, server = crew_.rank_of_server(k);
-      if (server != me) f(server, shard(k, count));
+      if (server != me) f(server, crew_.shard(k, count));
     }
   }
 
