@@ -4,7 +4,7 @@
 
 #include "strategies/rounds/round_strategy.h"
 #include "train/evaluate.h"
-#include "train/loops.h"
+#include "train/worker.h"
 #include "transport/awake_clock.h"
 
 namespace lockstep {
