@@ -47,20 +47,61 @@ std::vector<int> ranks_in_a_row(int first, int count) {
 class SmaSum {
  public:
   // So many consecutive ranks are a device, at most: the last may have fewer.
-  SmaSum(const Crew&, int most);
+
+  SmaSum(const Crew& crew, int most) : crew_(crew), most_(most) {
+    if (most == 1) return;
+    const int me = crew.rank.rank(), first = me - me % most;
+    std::vector<int> firsts;
+    for (int r = 0; r < crew.workers; r += most) firsts.push_back(r);
+    device_.emplace(crew.rank.peers, ranks_in_a_row(first, learners_beside(me, most)));
+    if (me == first) firsts_.emplace(crew.rank.peers, firsts);
+
+    std::vector<int> hosts;  // in order of first appearance
+    for (const int r : firsts) {
+      const int host = crew.rank.peers.host_of(r);
+      const auto known = std::ranges::find(hosts, host);
+      place_of_firsts_.host_of.push_back(static_cast<int>(known - hosts.begin()));
+      if (known == hosts.end()) hosts.push_back(host);
+    }
+  }
 
   // Of that rank's device: its first `learners` ranks, or all it has.
-  int learners_beside(int rank, int learners) const;
+  int learners_beside(int rank, int learners) const {
+    return std::min(learners, crew_.workers - (rank - rank % most_));
+  }
   // On return all ranks hold the sum over the first `learners` ranks of each device, the same bits.
   // Collective over all ranks.
-  void run(Tag, Values, int learners);
+  void run(Tag tag, Values values, int learners) {
+    if (most_ == 1) return crew_.collective.run(crew_.rank.peers, tag, values.as(Op::sum));
+    const int place = device_->rank();
+    if (place < learners) {
+      Group adding(*device_, ranks_in_a_row(0, learners_beside(crew_.rank.rank(), learners)));
+      reduce(adding, tag, values.as(Op::sum));
+    }
+    if (firsts_) between_devices(values).run(*firsts_, tag, values.as(Op::sum));
+    broadcast(*device_, tag, values.as(Op::sum));
+  }
+
   // Bytes that `rank` sends in that, of values that lie like these.
-  std::uint64_t bytes(int rank, Values, int learners) const;
+  std::uint64_t bytes(int rank, Values values, int learners) const {
+    if (most_ == 1) return average_bytes(crew_, rank, values);
+    const std::size_t count = values.count();
+    const int place = rank % most_;
+    const std::size_t up = place == 0
+                               ? between_devices(values).sent(count, place_of_firsts_, rank / most_)
+                               : (place < learners ? count : 0);
+    const std::size_t down =
+        count * binomial_tree(place, learners_beside(rank, most_)).children.size();
+    return (up + down) * size_of(values.type());
+  }
 
  private:
   // By what the first learners exchange. Their values are in no window of theirs alone;
   // round-robin gives the bits of `shared` anywhere.
-  const AllReduceRow& between_devices(Values) const;
+  const AllReduceRow& between_devices(Values values) const {
+    const AllReduceRow& own = collective_for(crew_, values);
+    return own.name == "shared" ? all_reduce_named("round-robin") : own;
+  }
 
   const Crew crew_;
   const int most_;
@@ -68,56 +109,6 @@ class SmaSum {
   std::optional<Group> firsts_;  // if this rank is one of them
   Place place_of_firsts_;
 };
-
-SmaSum::SmaSum(const Crew& crew, int most) : crew_(crew), most_(most) {
-  if (most == 1) return;
-  const int me = crew.rank.rank(), first = me - me % most;
-  std::vector<int> firsts;
-  for (int r = 0; r < crew.workers; r += most) firsts.push_back(r);
-  device_.emplace(crew.rank.peers, ranks_in_a_row(first, learners_beside(me, most)));
-  if (me == first) firsts_.emplace(crew.rank.peers, firsts);
-
-  std::vector<int> hosts;  // in order of first appearance
-  for (const int r : firsts) {
-    const int host = crew.rank.peers.host_of(r);
-    const auto known = std::ranges::find(hosts, host);
-    place_of_firsts_.host_of.push_back(static_cast<int>(known - hosts.begin()));
-    if (known == hosts.end()) hosts.push_back(host);
-  }
-}
-
-const AllReduceRow& SmaSum::between_devices(Values values) const {
-  const AllReduceRow& own = collective_for(crew_, values);
-  return own.name == "shared" ? all_reduce_named("round-robin") : own;
-}
-
-int SmaSum::learners_beside(int rank, int learners) const {
-  return std::min(learners, crew_.workers - (rank - rank % most_));
-}
-
-void SmaSum::run(Tag tag, Values values, int learners) {
-  if (most_ == 1) return crew_.collective.run(crew_.rank.peers, tag, values.as(Op::sum));
-  const int place = device_->rank();
-  if (place < learners) {
-    Group adding(*device_, ranks_in_a_row(0, learners_beside(crew_.rank.rank(), learners)));
-    reduce(adding, tag, values.as(Op::sum));
-  }
-  if (firsts_) between_devices(values).run(*firsts_, tag, values.as(Op::sum));
-  broadcast(*device_, tag, values.as(Op::sum));
-}
-
-std::uint64_t SmaSum::bytes(int rank, Values values, int learners) const {
-  if (most_ == 1) return average_bytes(crew_, rank, values);
-  const std::size_t count = values.count();
-  const int place = rank % most_;
-  const std::size_t up = place == 0
-                             ? between_devices(values).sent(count, place_of_firsts_, rank / most_)
-                             : (place < learners ? count : 0);
-  const std::size_t down =
-      count * binomial_tree(place, learners_beside(rank, most_)).children.size();
-  return (up + down) * size_of(values.type());
-}
-
 constexpr Tag kDecision = channels::kSmaDecision;
 
 // How many learners a device can feed, found while training (Koliousis et al. 2019, section 4.4):
@@ -129,21 +120,69 @@ class SmaTuner {
   static constexpr double kGain = 1.05;
 
   // From one learner a device up to `most`; without `searches` always that many.
-  SmaTuner(const Crew&, int most, bool searches);
+  SmaTuner(const Crew& crew, int most, bool searches)
+      : crew_(crew),
+        most_(most),
+        learners_(searches ? 1 : most),
+        last_(learners_),
+        settled_(!searches || most == 1) {}
 
   // In that step, the one about to be taken or just taken.
   int learners(const Step& step) const { return step.number < next_ ? last_ : learners_; }
   // In the step just taken, or before the first.
   int learners_now() const { return last_; }
   // That step is done. Collective over the workers where a decision is due.
-  void stepped(const Step&);
+  void stepped(const Step& step) {
+    if (!settled_) measure(step);
+    last_ = learners_;
+    next_ = step.number + 1;
+    if (settled_ || next_ % kInterval != 0) return;
+    std::int64_t decision[2] = {};  // learners, and whether that is it
+    if (crew_.rank.rank() == 0) {
+      decision[0] = decide();
+      decision[1] = settled_;
+    }
+    broadcast(crew_.rank.peers, kDecision, {decision, 2, Type::int64});
+    learners_ = static_cast<int>(decision[0]);
+    settled_ = decision[1] != 0;
+  }
 
-  std::string state() const;
-  void restore(const std::string&);
+  std::string state() const {
+    return fmt::format("{} {} {} {} {}", learners_, last_, settled_ ? 1 : 0, next_, best_);
+  }
+  void restore(const std::string& state) {
+    std::istringstream in(state);
+    if (!(in >> learners_ >> last_ >> settled_ >> next_ >> best_) || learners_ < 1 ||
+        learners_ > most_)
+      throw UsageError("the saved state of sma is damaged or of other learners");
+  }
 
  private:
-  void measure(const Step&);
-  int decide();
+  void measure(const Step& step) {
+    if (crew_.rank.rank() != 0) return;
+    const double now = crew_.rank.clock.now();
+    if (stepped_at_s_) {
+      step_s_.push_back(now - *stepped_at_s_);
+      for (int w = 0; w < crew_.workers; ++w)
+        if (w % most_ < learners_) samples_ += step.samples[w];
+    }
+    stepped_at_s_ = now;
+  }
+
+  int decide() {
+    if (step_s_.size() < kInterval / 4) return learners_;  // resumed just now
+    const auto middle = step_s_.begin() + static_cast<std::ptrdiff_t>(step_s_.size() / 2);
+    std::ranges::nth_element(step_s_, middle);
+    const double rate = static_cast<double>(samples_) / static_cast<double>(step_s_.size()) /
+                        std::max(*middle, 1e-9);
+    step_s_.clear();
+    samples_ = 0;
+    const bool gained = rate > kGain * best_;
+    best_ = rate;
+    settled_ = !gained || learners_ == most_;
+    if (!gained) return std::max(1, learners_ - 1);
+    return settled_ ? learners_ : learners_ + 1;
+  }
 
   const Crew crew_;
   const int most_;
@@ -156,65 +195,6 @@ class SmaTuner {
   std::vector<double> step_s_;  // since the last decision
   std::size_t samples_ = 0;     // of those steps
 };
-
-SmaTuner::SmaTuner(const Crew& crew, int most, bool searches)
-    : crew_(crew),
-      most_(most),
-      learners_(searches ? 1 : most),
-      last_(learners_),
-      settled_(!searches || most == 1) {}
-
-void SmaTuner::stepped(const Step& step) {
-  if (!settled_) measure(step);
-  last_ = learners_;
-  next_ = step.number + 1;
-  if (settled_ || next_ % kInterval != 0) return;
-  std::int64_t decision[2] = {};  // learners, and whether that is it
-  if (crew_.rank.rank() == 0) {
-    decision[0] = decide();
-    decision[1] = settled_;
-  }
-  broadcast(crew_.rank.peers, kDecision, {decision, 2, Type::int64});
-  learners_ = static_cast<int>(decision[0]);
-  settled_ = decision[1] != 0;
-}
-
-void SmaTuner::measure(const Step& step) {
-  if (crew_.rank.rank() != 0) return;
-  const double now = crew_.rank.clock.now();
-  if (stepped_at_s_) {
-    step_s_.push_back(now - *stepped_at_s_);
-    for (int w = 0; w < crew_.workers; ++w)
-      if (w % most_ < learners_) samples_ += step.samples[w];
-  }
-  stepped_at_s_ = now;
-}
-
-int SmaTuner::decide() {
-  if (step_s_.size() < kInterval / 4) return learners_;  // resumed just now
-  const auto middle = step_s_.begin() + static_cast<std::ptrdiff_t>(step_s_.size() / 2);
-  std::ranges::nth_element(step_s_, middle);
-  const double rate =
-      static_cast<double>(samples_) / static_cast<double>(step_s_.size()) / std::max(*middle, 1e-9);
-  step_s_.clear();
-  samples_ = 0;
-  const bool gained = rate > kGain * best_;
-  best_ = rate;
-  settled_ = !gained || learners_ == most_;
-  if (!gained) return std::max(1, learners_ - 1);
-  return settled_ ? learners_ : learners_ + 1;
-}
-
-std::string SmaTuner::state() const {
-  return fmt::format("{} {} {} {} {}", learners_, last_, settled_ ? 1 : 0, next_, best_);
-}
-
-void SmaTuner::restore(const std::string& state) {
-  std::istringstream in(state);
-  if (!(in >> learners_ >> last_ >> settled_ >> next_ >> best_) || learners_ < 1 ||
-      learners_ > most_)
-    throw UsageError("the saved state of sma is damaged or of other learners");
-}
 
 // A schedule that glides down is no drop: with a restart in every step z would never move.
 constexpr double kDrop = 0.5;
@@ -287,6 +267,7 @@ class Sma final : public Strategy, public Statement, public Pooling {
     }
     return {flow};
   }
+
   std::vector<Flow> flows_of_memory(std::size_t which, const Step& step, int,
                                     std::size_t count) const override {
     if (which == 0 || restarts(step)) return {flow_of_centre(step, count)};
@@ -321,6 +302,7 @@ class Sma final : public Strategy, public Statement, public Pooling {
     }
     return shares_of(samples)[place];
   }
+
   // k
   int all_learners(const Step& step) const {
     int k = 0;
