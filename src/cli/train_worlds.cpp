@@ -18,7 +18,7 @@
 #include "collectives/gather.h"
 #include "measure/machine.h"
 #include "replica/malloc.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "train/replay.h"
 #include "transport/decorators/conditions.h"
 #include "transport/fabric.h"

@@ -66,6 +66,8 @@ struct Crew {
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }
   int rank_of_server(int k) const { return colocated ? k : workers + k; }
+  // What server k holds of `count` parameters.
+  Slice shard(int k, std::size_t count) const { return chunk(count, servers, k); }
 };
 
 // How workers keep pace: all take each step together; or each goes at its own, exchanges when it

@@ -4,9 +4,9 @@
 
 #include "collectives/announcement.h"
 #include "collectives/gather.h"
-#include "strategies/audit.h"
-#include "train/loops.h"
+#include "strategies/audit/audit.h"
 #include "train/score_lane.h"
+#include "train/worker.h"
 #include "transport/channels.h"
 
 namespace lockstep {
@@ -34,36 +34,208 @@ Pacemaker pacemaker_of(const Plan& plan) {
 // then.
 class ApartScores {
  public:
-  ApartScores(const Trainee&, Timetable&, Recorder&, RunState&);
-  ~ApartScores();
+  ApartScores(const Trainee& trainee, Timetable& timetable, Recorder& recorder, RunState& state)
+      : trainee_(trainee),
+        timetable_(timetable),
+        recorder_(recorder),
+        state_(state),
+        pacemaker_(pacemaker_of(trainee.experiment.plan)),
+        due_(trainee.rank.peers, kDue, trainee.crew.workers) {
+    if (!trainee.crew.works() || trainee.experiment.hollow()) return;
+    lane_ = std::make_shared<ScoreLane>(trainee.rank, trainee.experiment, pacemaker_,
+                                        trainee.replica.weights().count(),
+                                        trainee.learner.statistics().size(),
+                                        [this](Score& score, std::uint64_t samples, bool here) {
+                                          recorder_.keep(state_.log, score, samples, here);
+                                        });
+  }
+
+  ~ApartScores() {
+    if (!lane_) return;
+    lane_->abandon();
+    ring();
+  }
   ApartScores(const ApartScores&) = delete;
 
   int pacemaker(const std::vector<int>& workers) const { return pacemaker_(workers); }
   // On workers, before the first step after all have met.
-  void go(const Generation&);
+  void go(const Generation& members) {
+    if (!lane_) return;
+    lane_->go();
+    if (members.first_worker() == trainee_.rank.rank()) become_scorer();
+    if (job_ == 0)
+      job_ = trainee_.rank.scoring->post([lane = lane_](Transport& t) { lane->work(t); });
+    ring();
+  }
   // After each step of this worker. `may_be_last`: of the run, as far as this worker knows.
-  void stepped(std::uint64_t taken, bool may_be_last);
+  void stepped(std::uint64_t taken, bool may_be_last) {
+    if (!lane_) return;
+    if (lane_->failed()) trainee_.rank.scoring->wait(job_);
+    lane_->take_finished();
+    const std::vector<int> here = living();
+    const int self = trainee_.rank.rank();
+    if (here.front() == self && !lane_->scores()) {
+      become_scorer();
+      ring();
+    }
+    if (const std::uint64_t wanted = lane_->take_wanted(); wanted > 0 && !lane_->knows(wanted))
+      put(wanted, false);
+    if (pacemaker_(here) != self) {
+      while (const auto due = due_.hear())
+        if (!lane_->knows(due->count)) put(due->count, false);
+      return;
+    }
+    // What the run has come to is scored when all have met.
+    if (!timetable_.score_due(taken) || taken == timetable_.last_step() || may_be_last) return;
+    // Evaluation may lag behind: then the score waits, and with it this worker, out of training
+    // time. In simulation it takes no time.
+    Clock& clock = trainee_.rank.clock;
+    const double until = trainee_.rank.peers.patience().at;
+    const auto is_held_up = [&](const std::vector<int>& living) {
+      return std::ranges::binary_search(living, lane_->held_up_by()) && clock.now() < until;
+    };
+    while (!trainee_.experiment.simulation && clock.decided(is_held_up(living())))
+      doze(trainee_.rank, kDozeSeconds);
+    // A worker that has no copy yet may wait for this one by the strategy's rule, so this one goes
+    // on.
+    if (!clock.decided(lane_->has_room())) {
+      ++left_out_;
+      return;
+    }
+    put(taken, true);
+    due_.tell(taken);
+  }
+
   // After its last step before all meet.
-  void rest();
+  void rest() {
+    if (!lane_) return;
+    lane_->rest(copy_of(state_.log.taken(), false));
+    ring();
+  }
   // Collective over all that are present, when all have met after that many steps of the pacemaker:
   // what was due is scored and kept. `over`: the model that the run has come to is first written,
   // and scored unless it was `scored` before. A rank that is lost meanwhile stops nobody: returns
   // those that are left.
-  Generation meet(Generation, std::uint64_t steps, bool over, bool scored);
+  Generation meet(Generation members, std::uint64_t steps, bool over, bool scored) {
+    const int self = trainee_.rank.rank();
+    for (;;) {
+      const int scorer = members.first_worker();
+      if (lane_ && (over || trainee_.experiment.has_open_end())) {
+        lane_->met(copy_of(steps, scorer == self));
+        ring();
+      }
+      if (lane_ && scorer == self) score_all(members, steps, over, scored);
+      members = members.survivors();
+      if (members.first_worker() == scorer) break;
+    }
+    if (!lane_) return members;
+    lane_->close();
+    ring();
+    if (job_ > 0) trainee_.rank.scoring->wait(std::exchange(job_, 0));
+    lane_->take_finished();
+    const ScoreLane::Losses in_scores = lane_->take_scored_losses();
+    state_.log.take_back(std::exchange(loss_sum_, 0) - in_scores.sum,
+                         std::exchange(loss_samples_, 0) - in_scores.samples);
+    return members;
+  }
 
  private:
   // The workers that live, as far as this worker knows.
-  std::vector<int> living() const;
-  std::shared_ptr<const ScoreCopy> copy_of(std::uint64_t steps, bool paces);
-  void put(std::uint64_t steps, bool paces);
-  void become_scorer();
+  std::vector<int> living() const {
+    const std::vector<int> dead = trainee_.rank.peers.dead_peers();
+    std::vector<int> living;
+    for (int r = 0; r < trainee_.crew.workers; ++r)
+      if (!std::ranges::binary_search(dead, r)) living.push_back(r);
+    return living;
+  }
+  std::shared_ptr<const ScoreCopy> copy_of(std::uint64_t steps, bool paces) {
+    Strategy& strategy = trainee_.strategy;
+    const std::span<const float> weights = floats(trainee_.replica.weights());
+    auto copy = std::make_shared<ScoreCopy>();
+    copy->paces = paces;
+    copy->weights.assign(weights.begin(), weights.end());
+    copy->statistics = trainee_.learner.statistics();
+    if (const Audit* audit = strategy.parts().audit)
+      audit->prove_own(Values(copy->weights.data(), copy->weights.size(), Type::fp32),
+                       state_.log.own_samples());
+    if (paces) {
+      copy->model.resize(weights.size());
+      if (!trainee_.strategy.parts().apart->fetch_model(
+              Values(copy->model.data(), copy->model.size(), Type::fp32)))
+        copy->model.clear();
+    }
+    const Traffic moved = recorder_.exchanged();
+    // What servers send is what workers receive of them; they have no steps at which to be asked.
+    const bool servers = trainee_.crew.servers > 0;
+    const std::vector<double> totals =
+        state_.log.totals(moved.bytes_sent + (servers ? moved.bytes_received : 0));
+    loss_sum_ += totals[0];
+    loss_samples_ += totals[1];
+    ScoreCopy::About& about = copy->about;
+    about.steps = steps;
+    about.run_samples = state_.log.samples();
+    about.ends_epoch = timetable_.ends_epoch(steps) ? 1 : 0;
+    about.has_model = copy->model.empty() ? 0 : 1;
+    about.left_out = left_out_;
+    about.training_s = state_.clock.training_s();
+    about.mass = strategy.mass();
+    about.bytes = totals[2];
+    about.samples = static_cast<double>(state_.log.own_samples());
+    about.loss_sum = loss_sum_;
+    about.loss_samples = loss_samples_;
+    if (trainee_.experiment.config.audit) {
+      about.weights = projected(copy->weights);
+      about.statistics = projected(copy->statistics);
+      about.model = projected(copy->model);
+    }
+    return copy;
+  }
+
+  void put(std::uint64_t steps, bool paces) {
+    lane_->put(copy_of(steps, paces));
+    ring();
+  }
+  void become_scorer() {
+    if (!lane_->scores())
+      lane_->scores_with(make_torch_examiner(trainee_.experiment, trainee_.options.turns));
+  }
   // Where this worker is the scorer.
-  void score_all(const Generation&, std::uint64_t steps, bool over, bool scored);
-  void write(const Generation&, const ScoreLane::Gathered& last);
-  void score(const ScoreLane::Gathered&);
+  void score_all(const Generation& members, std::uint64_t steps, bool over, bool scored) {
+    become_scorer();
+    lane_->finish(over);
+    ring();
+    if (job_ > 0) trainee_.rank.scoring->wait(std::exchange(job_, 0));
+    if (over) write(members, *gathered_by(&ScoreLane::gather_met));
+    while (const auto next = gathered_by(&ScoreLane::gather_next)) score(*next);
+    const bool is_due = over ? !scored
+                             : trainee_.experiment.has_open_end() && timetable_.score_due(steps) &&
+                                   !lane_->has_scored(steps);
+    // Once more, now that it is known which losses are part of earlier scores.
+    if (is_due && !lane_->has_scored_met()) score(*gathered_by(&ScoreLane::gather_met));
+  }
+
+  void write(const Generation& members, const ScoreLane::Gathered& last) {
+    if (!members.leads()) return;
+    recorder_.keep_model(trainee_.learner, last.model);
+    if (last.left_out > 0 && trainee_.options.watcher)
+      trainee_.options.watcher->notice(fmt::format(
+          "{} scores were left out, because too many waited for copies of slower workers",
+          last.left_out));
+  }
+  void score(const ScoreLane::Gathered& gathered) {
+    do_job([finished = lane_->score(gathered)](ScoreLane& lane, Transport& t) {
+      lane.tell(t, finished);
+    });
+  }
   using Job = void (ScoreLane::*)(Transport&);
-  std::optional<ScoreLane::Gathered> gathered_by(Job);
-  void do_job(const std::function<void(ScoreLane&, Transport&)>&);
+  std::optional<ScoreLane::Gathered> gathered_by(Job job) {
+    do_job([job](ScoreLane& lane, Transport& t) { (lane.*job)(t); });
+    return lane_->take_gathered();
+  }
+  void do_job(const std::function<void(ScoreLane&, Transport&)>& what) {
+    Background& jobs = *trainee_.rank.scoring;
+    jobs.wait(jobs.post([lane = lane_, what](Transport& t) { what(*lane, t); }));
+  }
   void ring() { trainee_.rank.scoring->ring(); }
 
   const Trainee trainee_;
@@ -77,206 +249,6 @@ class ApartScores {
   double loss_sum_ = 0, loss_samples_ = 0;  // in copies since all last met
   std::uint32_t left_out_ = 0;              // scores, by this worker as pacemaker
 };
-
-ApartScores::ApartScores(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
-                         RunState& state)
-    : trainee_(trainee),
-      timetable_(timetable),
-      recorder_(recorder),
-      state_(state),
-      pacemaker_(pacemaker_of(trainee.experiment.plan)),
-      due_(trainee.rank.peers, kDue, trainee.crew.workers) {
-  if (!trainee.crew.works() || trainee.experiment.hollow()) return;
-  lane_ = std::make_shared<ScoreLane>(
-      trainee.rank, trainee.experiment, pacemaker_, trainee.replica.weights().count(),
-      trainee.learner.statistics().size(), [this](Score& score, std::uint64_t samples, bool here) {
-        recorder_.keep(state_.log, score, samples, here);
-      });
-}
-
-ApartScores::~ApartScores() {
-  if (!lane_) return;
-  lane_->abandon();
-  ring();
-}
-
-void ApartScores::go(const Generation& members) {
-  if (!lane_) return;
-  lane_->go();
-  if (members.first_worker() == trainee_.rank.rank()) become_scorer();
-  if (job_ == 0)
-    job_ = trainee_.rank.scoring->post([lane = lane_](Transport& t) { lane->work(t); });
-  ring();
-}
-
-void ApartScores::become_scorer() {
-  if (!lane_->scores())
-    lane_->scores_with(make_torch_examiner(trainee_.experiment, trainee_.options.turns));
-}
-
-std::vector<int> ApartScores::living() const {
-  const std::vector<int> dead = trainee_.rank.peers.dead_peers();
-  std::vector<int> living;
-  for (int r = 0; r < trainee_.crew.workers; ++r)
-    if (!std::ranges::binary_search(dead, r)) living.push_back(r);
-  return living;
-}
-
-void ApartScores::stepped(std::uint64_t taken, bool may_be_last) {
-  if (!lane_) return;
-  if (lane_->failed()) trainee_.rank.scoring->wait(job_);
-  lane_->take_finished();
-  const std::vector<int> here = living();
-  const int self = trainee_.rank.rank();
-  if (here.front() == self && !lane_->scores()) {
-    become_scorer();
-    ring();
-  }
-  if (const std::uint64_t wanted = lane_->take_wanted(); wanted > 0 && !lane_->knows(wanted))
-    put(wanted, false);
-  if (pacemaker_(here) != self) {
-    while (const auto due = due_.hear())
-      if (!lane_->knows(due->count)) put(due->count, false);
-    return;
-  }
-  // What the run has come to is scored when all have met.
-  if (!timetable_.score_due(taken) || taken == timetable_.last_step() || may_be_last) return;
-  // Evaluation may lag behind: then the score waits, and with it this worker, out of training time.
-  // In simulation it takes no time.
-  Clock& clock = trainee_.rank.clock;
-  const double until = trainee_.rank.peers.patience().at;
-  const auto is_held_up = [&](const std::vector<int>& living) {
-    return std::ranges::binary_search(living, lane_->held_up_by()) && clock.now() < until;
-  };
-  while (!trainee_.experiment.simulation && clock.decided(is_held_up(living())))
-    doze(trainee_.rank, kDozeSeconds);
-  // A worker that has no copy yet may wait for this one by the strategy's rule, so this one goes
-  // on.
-  if (!clock.decided(lane_->has_room())) {
-    ++left_out_;
-    return;
-  }
-  put(taken, true);
-  due_.tell(taken);
-}
-
-void ApartScores::put(std::uint64_t steps, bool paces) {
-  lane_->put(copy_of(steps, paces));
-  ring();
-}
-
-std::shared_ptr<const ScoreCopy> ApartScores::copy_of(std::uint64_t steps, bool paces) {
-  Strategy& strategy = trainee_.strategy;
-  const std::span<const float> weights = floats(trainee_.replica.weights());
-  auto copy = std::make_shared<ScoreCopy>();
-  copy->paces = paces;
-  copy->weights.assign(weights.begin(), weights.end());
-  copy->statistics = trainee_.learner.statistics();
-  if (const Audit* audit = strategy.parts().audit)
-    audit->prove_own(Values(copy->weights.data(), copy->weights.size(), Type::fp32),
-                     state_.log.own_samples());
-  if (paces) {
-    copy->model.resize(weights.size());
-    if (!trainee_.strategy.parts().apart->fetch_model(
-            Values(copy->model.data(), copy->model.size(), Type::fp32)))
-      copy->model.clear();
-  }
-  const Traffic moved = recorder_.exchanged();
-  // What servers send is what workers receive of them; they have no steps at which to be asked.
-  const bool servers = trainee_.crew.servers > 0;
-  const std::vector<double> totals =
-      state_.log.totals(moved.bytes_sent + (servers ? moved.bytes_received : 0));
-  loss_sum_ += totals[0];
-  loss_samples_ += totals[1];
-  ScoreCopy::About& about = copy->about;
-  about.steps = steps;
-  about.run_samples = state_.log.samples();
-  about.ends_epoch = timetable_.ends_epoch(steps) ? 1 : 0;
-  about.has_model = copy->model.empty() ? 0 : 1;
-  about.left_out = left_out_;
-  about.training_s = state_.clock.training_s();
-  about.mass = strategy.mass();
-  about.bytes = totals[2];
-  about.samples = static_cast<double>(state_.log.own_samples());
-  about.loss_sum = loss_sum_;
-  about.loss_samples = loss_samples_;
-  if (trainee_.experiment.config.audit) {
-    about.weights = projected(copy->weights);
-    about.statistics = projected(copy->statistics);
-    about.model = projected(copy->model);
-  }
-  return copy;
-}
-
-void ApartScores::rest() {
-  if (!lane_) return;
-  lane_->rest(copy_of(state_.log.taken(), false));
-  ring();
-}
-
-Generation ApartScores::meet(Generation members, std::uint64_t steps, bool over, bool scored) {
-  const int self = trainee_.rank.rank();
-  for (;;) {
-    const int scorer = members.first_worker();
-    if (lane_ && (over || trainee_.experiment.has_open_end())) {
-      lane_->met(copy_of(steps, scorer == self));
-      ring();
-    }
-    if (lane_ && scorer == self) score_all(members, steps, over, scored);
-    members = members.survivors();
-    if (members.first_worker() == scorer) break;
-  }
-  if (!lane_) return members;
-  lane_->close();
-  ring();
-  if (job_ > 0) trainee_.rank.scoring->wait(std::exchange(job_, 0));
-  lane_->take_finished();
-  const ScoreLane::Losses in_scores = lane_->take_scored_losses();
-  state_.log.take_back(std::exchange(loss_sum_, 0) - in_scores.sum,
-                       std::exchange(loss_samples_, 0) - in_scores.samples);
-  return members;
-}
-
-void ApartScores::score_all(const Generation& members, std::uint64_t steps, bool over,
-                            bool scored) {
-  become_scorer();
-  lane_->finish(over);
-  ring();
-  if (job_ > 0) trainee_.rank.scoring->wait(std::exchange(job_, 0));
-  if (over) write(members, *gathered_by(&ScoreLane::gather_met));
-  while (const auto next = gathered_by(&ScoreLane::gather_next)) score(*next);
-  const bool is_due = over ? !scored
-                           : trainee_.experiment.has_open_end() && timetable_.score_due(steps) &&
-                                 !lane_->has_scored(steps);
-  // Once more, now that it is known which losses are part of earlier scores.
-  if (is_due && !lane_->has_scored_met()) score(*gathered_by(&ScoreLane::gather_met));
-}
-
-void ApartScores::write(const Generation& members, const ScoreLane::Gathered& last) {
-  if (!members.leads()) return;
-  recorder_.keep_model(trainee_.learner, last.model);
-  if (last.left_out > 0 && trainee_.options.watcher)
-    trainee_.options.watcher->notice(
-        fmt::format("{} scores were left out, because too many waited for copies of slower workers",
-                    last.left_out));
-}
-
-void ApartScores::score(const ScoreLane::Gathered& gathered) {
-  do_job([finished = lane_->score(gathered)](ScoreLane& lane, Transport& t) {
-    lane.tell(t, finished);
-  });
-}
-
-std::optional<ScoreLane::Gathered> ApartScores::gathered_by(Job job) {
-  do_job([job](ScoreLane& lane, Transport& t) { (lane.*job)(t); });
-  return lane_->take_gathered();
-}
-
-void ApartScores::do_job(const std::function<void(ScoreLane&, Transport&)>& what) {
-  Background& jobs = *trainee_.rank.scoring;
-  jobs.wait(jobs.post([lane = lane_, what](Transport& t) { what(*lane, t); }));
-}
-
 // From one meeting to the next.
 class Leg {
  public:

@@ -13,7 +13,6 @@
 #include "replica/schedule.h"
 #include "strategies/registry.h"
 #include "train/cluster_spec.h"
-#include "train/replay.h"
 #include "transport/decorators/conditions.h"
 
 namespace lockstep {
@@ -161,6 +160,34 @@ void check_rounds(const TrainConfig& config) {
   refuse(config.checkpoint_every > 0, "--checkpoint-every", "its runs can't be resumed");
   refuse(!config.resume.empty(), "--resume", "its runs can't be resumed");
   refuse(!config.profile_out.empty(), "--profile-out", "measure a step with another strategy");
+}
+
+// Can such a run be recorded or replayed, if it is to be?
+void check_repeatable(const TrainConfig& config) {
+  const bool records = !config.record.empty();
+  if (!records && config.replay.empty()) return;
+  const std::string flag = records ? "--record" : "--replay";
+  const StrategyRow& row = config.strategy_row();
+  if (records && !config.replay.empty())
+    throw UsageError("--record and --replay: what is replayed is recorded already; give one");
+  if (cluster_kind(config.cluster) == "sim")
+    throw UsageError(
+        fmt::format("{}: a simulated run is repeated by its seed alone; leave it out", flag));
+  if (row.goes_in_rounds())
+    throw UsageError(fmt::format(
+        "{} does not work with {}: its manager gives tasks up by the clock", flag, row.name));
+  if (!row.goes_apart())
+    throw UsageError(
+        fmt::format("{} is for strategies whose workers go apart; with {} they keep in step, and "
+                    "nothing depends on arrival; leave it out",
+                    flag, row.name));
+  if (!config.resume.empty())
+    throw UsageError(fmt::format(
+        "{} does not work with --resume: a record begins with the run's first step", flag));
+  for (const Fault& fault : conditions_from(config.faults, config.shape, config.ranks()).faults)
+    if (fault.kind == Fault::Kind::kill)
+      throw UsageError(fmt::format(
+          "{} does not work with --fault kill: a rank that dies leaves no record", flag));
 }
 
 // Every setting is written as JSON, which is UTF-8. The run's folder alone is never read back.

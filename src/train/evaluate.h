@@ -1,8 +1,8 @@
 // The score of the model that a strategy defines, which need not be any worker's own.
 #pragma once
 
-#include "strategies/audit.h"
-#include "strategies/projection.h"
+#include "strategies/audit/audit.h"
+#include "strategies/audit/projection.h"
 #include "train/experiment.h"
 #include "train/learner.h"
 #include "train/result.h"

@@ -8,8 +8,6 @@
 
 #include "collectives/gather.h"
 #include "core/json_text.h"
-#include "train/cluster_spec.h"
-#include "transport/decorators/conditions.h"
 #include "transport/decorators/witnessed.h"
 #include "transport/real_rank.h"
 
@@ -164,33 +162,6 @@ WorkerOutcome train_replayed(Rank& rank, const Header& header, const Experiment&
 }
 
 }  // namespace
-
-void check_repeatable(const TrainConfig& config) {
-  const bool records = !config.record.empty();
-  if (!records && config.replay.empty()) return;
-  const std::string flag = records ? "--record" : "--replay";
-  const StrategyRow& row = config.strategy_row();
-  if (records && !config.replay.empty())
-    throw UsageError("--record and --replay: what is replayed is recorded already; give one");
-  if (cluster_kind(config.cluster) == "sim")
-    throw UsageError(
-        fmt::format("{}: a simulated run is repeated by its seed alone; leave it out", flag));
-  if (row.goes_in_rounds())
-    throw UsageError(fmt::format(
-        "{} does not work with {}: its manager gives tasks up by the clock", flag, row.name));
-  if (!row.goes_apart())
-    throw UsageError(
-        fmt::format("{} is for strategies whose workers go apart; with {} they keep in step, and "
-                    "nothing depends on arrival; leave it out",
-                    flag, row.name));
-  if (!config.resume.empty())
-    throw UsageError(fmt::format(
-        "{} does not work with --resume: a record begins with the run's first step", flag));
-  for (const Fault& fault : conditions_from(config.faults, config.shape, config.ranks()).faults)
-    if (fault.kind == Fault::Kind::kill)
-      throw UsageError(fmt::format(
-          "{} does not work with --fault kill: a rank that dies leaves no record", flag));
-}
 
 void check_record_free(const std::string& folder, std::optional<int> rank) {
   const std::string path = rank ? file_of(folder, *rank) : folder;

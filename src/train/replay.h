@@ -12,8 +12,6 @@
 
 namespace lockstep {
 
-// UsageError if such a run can't be recorded or replayed, in a sentence that says why.
-void check_repeatable(const TrainConfig&);
 // Of the launcher, or of one of the ranks that another launcher started: can the record be written?
 // UsageError.
 void check_record_free(const std::string& folder, std::optional<int> rank);

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/round_files.h"
-#include "strategies/round_strategy.h"
+#include "strategies/rounds/round_strategy.h"
 #include "train/evaluate.h"
-#include "train/loops.h"
+#include "train/worker.h"
 #include "transport/awake_clock.h"
 
 namespace lockstep {

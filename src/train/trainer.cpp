@@ -4,12 +4,13 @@
 #include <set>
 
 #include "collectives/broadcast.h"
+#include "collectives/gather.h"
 #include "measure/machine.h"
 #include "replica/torch_error.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "strategies/average.h"
-#include "strategies/server_shards.h"
-#include "train/loops.h"
+#include "train/evaluate.h"
+#include "train/worker.h"
 #include "transport/channels.h"
 
 namespace lockstep {
@@ -104,6 +105,63 @@ std::uint64_t start(const Trainee& trainee, Timetable& timetable, Recorder& reco
   return first;
 }
 
+// Collective, out of training time: what time went where, and how good the strategy's model is.
+void score_together(const Trainee& trainee, Timetable& timetable, Recorder& recorder,
+                    const Generation& members, RunState& state, std::uint64_t taken) {
+  const Experiment& experiment = trainee.experiment;
+  recorder.settle(members.present());
+  std::vector<double> totals = state.log.totals(recorder.exchanged().bytes_sent);
+  sum_over_ranks(members.present(), totals);
+  Score score =
+      ProgressLog::score_from(totals, taken, timetable.ends_epoch(taken), state.clock.training_s());
+  Clock& clock = trainee.rank.clock;
+  const double start = clock.now();
+  const bool works = trainee.crew.works();
+  if (works && !experiment.hollow()) {
+    const Model model = model_of(members.workers(), trainee.strategy, trainee.learner,
+                                 state.log.own_samples(), experiment.config.audit);
+    evaluate(members.workers(), trainee.learner, experiment, model,
+             floats(trainee.replica.weights()), trainee.strategy.mass() > 0, score, trainee.stages);
+  }
+  recorder.evaluated(start, works ? clock.now() : start, taken);
+  recorder.keep(state.log, score, state.log.samples(), members.leads());
+  members.meet();
+}
+
+// All ranks take every step together, and meet to be scored. `first`: steps taken before.
+void run_together(const Trainee& trainee, Stepper& worker, Timetable& timetable, Recorder& recorder,
+                  Checkpoints& checkpoints, const Generation& members, RunState& state,
+                  std::uint64_t first) {
+  const bool works = trainee.crew.works();
+  std::uint64_t step = first, scored_at = 0;
+  for (; !timetable.is_over(step); ++step) {
+    if (timetable.stops_here(step)) {
+      if (step > 0 && !timetable.checkpoint_due(step)) checkpoints.save(members, state, step);
+      throw Stopped("the run was stopped");
+    }
+    if (works) {
+      worker.take(members, step);
+    } else {
+      worker.serve(step, step + 1);
+      worker.served(step, step + 1);
+    }
+    if (timetable.score_due(step + 1)) {
+      scored_at = step + 1;
+      score_together(trainee, timetable, recorder, members, state, scored_at);
+    }
+    if (timetable.checkpoint_due(step + 1)) checkpoints.save(members, state, step + 1);
+  }
+  timetable.end_at(step);
+  // A run that ends by itself does not know its last step when that is taken.
+  const bool has_scored = scored_at == step || state.log.has_scored(step);
+  if (trainee.experiment.has_open_end() && !has_scored)
+    score_together(trainee, timetable, recorder, members, state, step);
+  if (!works || trainee.experiment.hollow()) return;
+  const Model model = model_of(members.workers(), trainee.strategy, trainee.learner,
+                               state.log.own_samples(), trainee.experiment.config.audit);
+  if (members.leads()) recorder.keep_model(trainee.learner, model);
+}
+
 // Collective: what came of the run, whole on the rank that leads.
 TrainResult finish(const Trainee& trainee, const RankReport& report, const Timetable& timetable,
                    const Recorder& recorder, const Generation& members, const RunState& state,
@@ -131,6 +189,25 @@ TrainResult finish(const Trainee& trainee, const RankReport& report, const Timet
   const int cores = experiment.cores, ranks = experiment.config.ranks();
   result.oversubscribed = !result.simulated && ranks * experiment.threads(cores) > cores;
   return result;
+}
+
+// If a server is lost the error says which of `count` parameters it held.
+template <class Run>
+WorkerOutcome naming_servers(const Crew& crew, std::size_t count, const Run& run) try {
+  return run();
+} catch (const TransportError& e) {
+  if (!e.is_gone()) throw;
+  for (int k = 0; k < crew.servers; ++k) {
+    if (crew.rank.peers.job_rank(crew.rank_of_server(k)) != e.peer()) continue;
+    const Slice held = crew.shard(k, count);
+    throw TransportError(
+        e.kind(), e.peer(),
+        fmt::format("server {} (rank {}), which held {}, is gone: {}", k, e.peer(),
+                    held.count ? fmt::format("parameters {}..{}", held.begin, held.end() - 1)
+                               : "no parameters",
+                    e.what()));
+  }
+  throw;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "measure/machine.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "transport/channels.h"
 
 namespace lockstep {

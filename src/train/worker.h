@@ -1,4 +1,4 @@
-// One rank at work: the steps that it takes or serves.
+// One rank at work: the steps that it takes or serves, and the loops that these are taken in.
 #pragma once
 
 #include <functional>
@@ -76,5 +76,27 @@ class Stepper {
 
 // Passes some time; messages on the rank's own lane arrive meanwhile.
 void doze(Rank&, double seconds);
+
+// The loops of a run, which differ in which ranks wait for which; train() picks one (that of ranks
+// which take every step together is in trainer.cpp). A loop takes the members and the state of the
+// run as values, and leaves in them what they have become.
+
+// Workers go apart: each takes its steps at its own pace, nobody waits for anybody but by the
+// strategy's rule, and the run goes on without ranks that are lost. All meet only for checkpoints,
+// when they are told to stop, and at the end. `first`: steps taken before.
+void run_apart(const Trainee&, Stepper&, Timetable&, Recorder&, Checkpoints&, Generation&,
+               RunState&, std::uint64_t first);
+
+// How many tasks of a run in rounds came to what. Its manager knows.
+struct TaskCounts {
+  std::optional<std::uint64_t> reissued, dropped;  // handed out again; done by nobody
+};
+
+// Ranks go in rounds: in every epoch a manager hands out the split's shards as tasks, each worker
+// trains on its own from the epoch's model, and the manager makes the next model of the results
+// (strategies/rounds/round_strategy.h says how), scores it, and goes on. The run goes on without
+// workers that die; tasks that are given up go to others, or are dropped.
+TaskCounts run_rounds(const Trainee&, Stepper&, const Timetable&, Recorder&, Generation&,
+                      RunState&);
 
 }  // namespace lockstep

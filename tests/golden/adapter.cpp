@@ -6,9 +6,9 @@
 #include "core/rng.h"
 #include "measure/metered.h"
 #include "measure/metered_background.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "strategies/registry.h"
-#include "strategies/round_strategy.h"
+#include "strategies/rounds/round_strategy.h"
 #include "strategies/toy_replica.h"
 #include "transport/group.h"
 

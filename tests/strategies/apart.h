@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "measure/metered_background.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 #include "tampering.h"
 #include "training.h"
 #include "transport/group.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "central_cases.h"
 #include "contract.h"
+#include "strategies/servers/central_cases.h"
 
 namespace lockstep::testing {
 

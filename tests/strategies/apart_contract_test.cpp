@@ -2,7 +2,7 @@
 // together: strategy_contract_test.cpp.)
 #include "apart_contract.h"
 
-#include "rounds.h"
+#include "strategies/rounds/rounds.h"
 
 namespace lockstep::testing {
 namespace {

@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "central_cases.h"
 #include "contract.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
+#include "strategies/servers/central_cases.h"
 #include "top_k.h"
 
 namespace lockstep::testing {

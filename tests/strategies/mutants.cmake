@@ -6,7 +6,8 @@
 #                                   all that they need of src/strategies/ in a copy of its own
 #   bug(NAME "SPEC;..." FILE FROM TO)    in the strategies of these specs
 #
-# FROM must stand in FILE exactly once: where a line has changed, say here what its bug is now.
+# FILE is a name without its folder. FROM must stand in it exactly once: where a line has changed, say
+# here what its bug is now.
 
 set(mutants_folder ${CMAKE_CURRENT_BINARY_DIR}/mutants)
 # Two files, since a name can't be both a copy's and the original's: bugs in strategies alone, and
@@ -17,17 +18,22 @@ set(mutants_declared "")
 set(mutants_listed "")
 set(mutants_number 0)
 
+function(path_of file)
+  file(GLOB_RECURSE path ${CMAKE_SOURCE_DIR}/src/strategies/${file})
+  set(path ${path} PARENT_SCOPE)
+endfunction()
+
 function(sources)
   set(includes "")
   foreach(file IN LISTS ARGN)
-    set(path ${CMAKE_SOURCE_DIR}/src/strategies/${file})
+    path_of(${file})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
     file(READ ${path} text)
     string(REGEX MATCHALL "#include [^\n]*" lines "${text}")
     list(APPEND includes ${lines})
   endforeach()
   foreach(file IN LISTS ARGN)
-    list(REMOVE_ITEM includes "#include \"strategies/${file}\"")
+    list(FILTER includes EXCLUDE REGEX "[\"/]${file}\"")
   endforeach()
   list(REMOVE_DUPLICATES includes)
   list(JOIN includes "\n" includes)
@@ -45,12 +51,13 @@ function(bug name specs file from to)
   set(space mutant_${number})
   set(all "")
   foreach(member IN LISTS mutants_sources_now)
-    file(READ ${CMAKE_SOURCE_DIR}/src/strategies/${member} text)
+    path_of(${member})
+    file(READ ${path} text)
     if(member STREQUAL file)
       string(FIND "${text}" "${from}" first)
       string(FIND "${text}" "${from}" last REVERSE)
       if(first EQUAL -1 OR NOT first EQUAL last)
-        message(FATAL_ERROR "the bug '${name}' is planted where src/strategies/${file} says\n${from}\n"
+        message(FATAL_ERROR "the bug '${name}' is planted where ${path} says\n${from}\n"
                             "which must stand there exactly once: bring tests/strategies/mutants.cmake "
                             "up to date")
       endif()
@@ -125,21 +132,6 @@ bug("steps twice" step-wise step_wise.cpp [[    replica.apply_gradients(step.num
 bug("never steps" step-wise step_wise.cpp [[    replica.apply_gradients(step.number);]] "")
 bug("scores its own weights" step-wise step_wise.cpp "${bytes_of_step}" "${scores_its_own}")
 
-sources(local_sgd.cpp)
-bug("never averages" local-sgd local_sgd.cpp
-    [[mean_->run(step, since_)]] [[(void)0]])
-bug("counts the samples of the last step" local-sgd local_sgd.cpp
-    [[mean_->run(step, since_)]] [[mean_->run(step, step.samples)]])
-bug("forgets the samples of earlier steps" local-sgd local_sgd.cpp [[    if (!averaged_)]]
-    [[    if (false)]])
-bug("steps twice" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]]
-    [[    replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
-bug("never steps" local-sgd local_sgd.cpp [[    replica.apply_gradients(step.number);]] "")
-bug("scores its own weights" local-sgd local_sgd.cpp "${reads_mean}" "${reads_its_own}")
-bug("scores the plain mean" local-sgd local_sgd.cpp
-    [[averaged_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
-    [[std::vector<double>(crew_.workers, 1)]])
-
 sources(d_psgd.cpp)
 bug("counts alike whatever its samples" d-psgd d_psgd.cpp
     [[    const double share = shares_of(step.samples)[crew_.rank.rank()];]]
@@ -152,23 +144,22 @@ bug("never steps" d-psgd d_psgd.cpp [[    replica.apply_gradients(step.number, s
 bug("scores its own weights" d-psgd d_psgd.cpp "${bytes_of_step}" "${scores_its_own}")
 
 set(outer_loops slow-mo:period=2 diloco:period=2)
-sources(outer_loop.h outer_loop.cpp slow_mo.cpp diloco.cpp)
-bug("never goes on from the outer step" "${outer_loops}" outer_loop.cpp
-    [[  copy(weights.bytes(), start_->values().bytes());]] "")
-bug("counts the samples of the last step" "${outer_loops}" outer_loop.cpp
-    [[mean_->run(step, since_);]] [[mean_->run(step, step.samples);]])
-bug("forgets the samples of earlier steps" "${outer_loops}" outer_loop.cpp [[  if (!ended_)
-    std]] [[  if (false)
-    std]])
-bug("never averages" "${outer_loops}" outer_loop.cpp
-    [[  mean_->run(step, since_);]] "")
-bug("steps twice" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]]
+set(local_sgds local-sgd ${outer_loops})
+sources(local_sgd.h local_sgd.cpp slow_mo.cpp diloco.cpp)
+bug("never averages" "${local_sgds}" local_sgd.cpp [[mean_->run(step, since_)]] [[(void)0]])
+bug("counts the samples of the last step" "${local_sgds}" local_sgd.cpp
+    [[mean_->run(step, since_)]] [[mean_->run(step, step.samples)]])
+bug("forgets the samples of earlier steps" "${local_sgds}" local_sgd.cpp [[  if (!averaged_)]]
+    [[  if (false)]])
+bug("steps twice" "${local_sgds}" local_sgd.cpp [[  replica.apply_gradients(step.number);]]
     [[  replica.apply_gradients(step.number); replica.apply_gradients(step.number);]])
-bug("never steps" "${outer_loops}" outer_loop.cpp [[  replica.apply_gradients(step.number);]] "")
-bug("scores its own weights" "${outer_loops}" outer_loop.cpp "${reads_mean}" "${reads_its_own}")
-bug("scores the plain mean" "${outer_loops}" outer_loop.cpp
-    [[ended_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
+bug("never steps" "${local_sgds}" local_sgd.cpp [[  replica.apply_gradients(step.number);]] "")
+bug("scores its own weights" "${local_sgds}" local_sgd.cpp "${reads_mean}" "${reads_its_own}")
+bug("scores the plain mean" "${local_sgds}" local_sgd.cpp
+    [[averaged_ ? std::vector<double>(crew_.workers, 1) : shares_of(since_)]]
     [[std::vector<double>(crew_.workers, 1)]])
+bug("never goes on from the outer step" "${outer_loops}" local_sgd.cpp
+    [[  copy(weights.bytes(), start_->values().bytes());]] "")
 
 sources(sma.cpp)
 bug("counts alike whatever its samples" sma sma.cpp
@@ -187,9 +178,8 @@ bug("scores its own weights" sma sma.cpp
 set(of_servers_that_step asp downpour)
 set(of_servers_that_add ssp:s=1 easgd:period=2)
 set(of_servers ${of_servers_that_step} ${of_servers_that_add})
-sources(central_messages.h central_client.h central_server.h central_stream.h central.h
-        central_client.cpp central_server.cpp central_stream.cpp central.cpp asp.cpp ssp.cpp
-        downpour.cpp easgd.cpp)
+sources(central_messages.h central_server.h central.h central_server.cpp central.cpp asp.cpp
+        ssp.cpp downpour.cpp easgd.cpp)
 bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replica, worker);
   } else]] [[    apply(replica, worker);
     apply(replica, worker);
@@ -214,17 +204,6 @@ bug("adds twice" "${of_servers_that_add}" central.cpp [[  combine(weights, push.
     [[  combine(weights, push.values.bytes());
   combine(weights, push.values.bytes());]])
 bug("never adds" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]] "")
-bug("never stores what it pulls" ssp:s=1 central_stream.cpp
-    [[      copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
-bug("takes old weights for new ones" ssp:s=1 central_stream.cpp
-    [[      std::swap(news.landing, news.weights);]]
-    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
-bug("forgets its own changes" ssp:s=1 central_stream.cpp
-    [[      if (change->number > came[k]->pushes)]] [[      if (false)]])
-bug("counts its own changes twice" ssp:s=1 central_stream.cpp
-    [[      if (change->number > came[k]->pushes)]] [[      if (true)]])
-bug("is wrong about its own changes by one" ssp:s=1 central_stream.cpp
-    [[      if (change->number > came[k]->pushes)]] [[      if (change->number >= came[k]->pushes)]])
 
 set(to_rest [[    copy(replica.weights().bytes(), at_rest().bytes());]])
 
@@ -242,6 +221,17 @@ bug("loses every other push" asp asp.cpp
         pull(step, replica.weights());]])
 
 sources(ssp.cpp)
+bug("never stores what it pulls" ssp:s=1 ssp.cpp
+    [[        copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
+bug("takes old weights for new ones" ssp:s=1 ssp.cpp
+    [[      std::swap(news.landing, news.weights);]]
+    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
+bug("forgets its own changes" ssp:s=1 ssp.cpp
+    [[        if (change->number > came[k]->pushes)]] [[        if (false)]])
+bug("counts its own changes twice" ssp:s=1 ssp.cpp
+    [[        if (change->number > came[k]->pushes)]] [[        if (true)]])
+bug("is wrong about its own changes by one" ssp:s=1 ssp.cpp
+    [[        if (change->number > came[k]->pushes)]] [[        if (change->number >= came[k]->pushes)]])
 bug("does not wait for what it has to read" ssp:s=1 ssp.cpp [[stream_->await(lead_)]]
     [[stream_->await(lead_ + 1)]])
 bug("never reads" ssp:s=1 ssp.cpp [[    take_news(weights);]] "")

@@ -6,8 +6,8 @@
 
 #include "apart_contract.h"
 #include "cases.h"
-#include "rounds.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
+#include "strategies/rounds/rounds.h"
 
 namespace lockstep::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include "../../examples/push_pull.h"
 #include "apart_contract.h"
 #include "contract.h"
-#include "strategies/audit.h"
+#include "strategies/audit/audit.h"
 
 namespace lockstep::testing {
 namespace {
