@@ -5,10 +5,10 @@
 #include "bench/piped_engine.h"
 #include "cli/bench_participant.h"
 #include "cli/commands.h"
-#include "cli/core_binding.h"
 #include "cli/flags.h"
 #include "cluster/job.h"
 #include "cluster/start.h"
+#include "measure/machine.h"
 
 namespace lockstep {
 namespace {

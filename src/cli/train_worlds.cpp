@@ -8,7 +8,6 @@
 #include <optional>
 #include <thread>
 
-#include "cli/core_binding.h"
 #include "cli/interrupt.h"
 #include "cli/train_view.h"
 #include "cli/version.h"

@@ -1,6 +1,14 @@
 #include "measure/metered.h"
 
 namespace lockstep {
+namespace {
+
+Traffic of_strategy(const Ledger& ledger) {
+  Traffic moved = total_of(ledger, Purpose::gradients);
+  return moved += total_of(ledger, Purpose::weights);
+}
+
+}  // namespace
 
 class Metered::View final : public WindowView {
  public:
@@ -68,6 +76,42 @@ bool Metered::give_up(Request request) noexcept {
     });
   open_.erase(entry);
   return nothing_came;
+}
+
+MeteredRank::MeteredRank(Rank& rank)
+    : ledger_(rank.size()),
+      metered_(rank.peers, ledger_),
+      background_(rank.background, rank.size()),
+      scoring_(rank.scoring
+                   ? std::optional<MeteredBackground>(std::in_place, *rank.scoring, rank.size())
+                   : std::nullopt),
+      rank_{metered_,  rank.clock, background_,
+            rank.lock, rank.seed,  scoring_ ? &*scoring_ : nullptr} {}
+
+Ledger MeteredRank::all() const {
+  Ledger all = ledger_;
+  all += background_.ledger();
+  if (scoring_) all += scoring_->ledger();
+  return all;
+}
+
+Traffic MeteredRank::exchanged() const {
+  Traffic moved = of_strategy(all());
+  if (moved.messages_sent + moved.messages_received == 0)
+    moved.bytes_sent = moved.bytes_received = moved.bytes_sent + moved.bytes_received;
+  return moved += exchanged_before_;
+}
+
+Traffic MeteredRank::other() const {
+  const Ledger ledger = all();
+  Traffic rest = total(ledger);
+  rest -= of_strategy(ledger);
+  return rest += other_before_;
+}
+
+void MeteredRank::restore(const Traffic& exchanged, const Traffic& other) {
+  exchanged_before_ = exchanged;
+  other_before_ = other;
 }
 
 }  // namespace lockstep

@@ -1,14 +1,14 @@
-// Counts what passes: a send's payload when it is posted (taken back if it is given up before it is
-// on its way), a receive's when it has completed; and what Window::moved reports: read from a
-// peer's memory counts as received, written to it as sent, without a message. A message that is
-// lost with a receive that is given up is not counted.
+// What a rank sends and receives, counted: on one lane, in its background, on all of its lanes.
 #pragma once
 
 #include <atomic>
+#include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "measure/ledger.h"
 #include "transport/decorator.h"
+#include "transport/rank.h"
 
 namespace lockstep {
 
@@ -28,6 +28,10 @@ class LedgerGuard {
   std::atomic_flag taken_;
 };
 
+// Counts what passes: a send's payload when it is posted (taken back if it is given up before it is
+// on its way), a receive's when it has completed; and what Window::moved reports: read from a
+// peer's memory counts as received, written to it as sent, without a message. A message that is
+// lost with a receive that is given up is not counted.
 class Metered : public Decorator {
  public:
   // The ledger has a line for each rank of `inner`, outlives this, and belongs to the same thread,
@@ -62,6 +66,66 @@ class Metered : public Decorator {
   Ledger& ledger_;
   LedgerGuard* const guard_;
   std::unordered_map<std::uint64_t, Open> open_;
+};
+
+// Counts what a rank's background jobs send and receive, as Metered does for its own lane. The
+// inner background outlives the jobs.
+class MeteredBackground final : public Background {
+ public:
+  MeteredBackground(Background& inner, int ranks)
+      : inner_(inner), book_(std::make_shared<Book>(ranks)) {}
+
+  std::uint64_t post(Job job) override {
+    return inner_.post([book = book_, job = std::move(job)](Transport& lane) {
+      Metered metered(lane, book->ledger, &book->guard);
+      job(metered);
+    });
+  }
+  void wait(std::uint64_t number) override { inner_.wait(number); }
+  void ring() override { inner_.ring(); }
+
+  Ledger ledger() const {
+    const std::lock_guard hold(book_->guard);
+    return book_->ledger;
+  }
+
+ private:
+  struct Book {
+    explicit Book(int ranks) : ledger(ranks) {}
+    Ledger ledger;
+    LedgerGuard guard;
+  };
+
+  Background& inner_;
+  const std::shared_ptr<Book> book_;  // a job's too: one may outlive who posted it
+};
+
+// A rank all of whose lanes are counted: its own, its background's and that of its scores. Sums are
+// of the whole run, also of what a resumed run had moved before.
+class MeteredRank {
+ public:
+  // `rank` outlives this, and this all that is made with rank().
+  explicit MeteredRank(Rank& rank);
+  MeteredRank(const MeteredRank&) = delete;
+
+  Rank& rank() { return rank_; }
+  // Moved by the strategy: gradients and weights, by message or in shared memory. Where there were
+  // no messages, a rank moved what it read from and wrote to its peers' memory.
+  Traffic exchanged() const;
+  // Moved for all else: initial weights, scores, checkpoints, control.
+  Traffic other() const;
+  // What the run that this one resumes had moved.
+  void restore(const Traffic& exchanged, const Traffic& other);
+
+ private:
+  Ledger all() const;
+
+  Ledger ledger_;
+  Metered metered_;
+  MeteredBackground background_;
+  std::optional<MeteredBackground> scoring_;
+  Rank rank_;
+  Traffic exchanged_before_, other_before_;
 };
 
 }  // namespace lockstep
