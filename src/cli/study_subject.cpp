@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "core/names.h"
 #include "core/slices.h"
-#include "data/content.h"
 #include "data/open.h"
 #include "models/registry.h"
 
