@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/whole_file.h"
-#include "study/csv_chart.h"
+#include "study/chart.h"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "study/subject.h"
+#include "study/plan.h"
 
 namespace lockstep {
 

@@ -10,8 +10,6 @@
 
 #include "core/error.h"
 #include "core/units.h"
-#include "study/bench_report.h"
-#include "study/comparison.h"
 
 namespace lockstep::study {
 namespace {
@@ -78,10 +76,7 @@ std::string against_text(const Compared& c, std::string_view key) {
   const Figure& f = figure(key);
   const Estimate e = *c.against_baseline(key);
   const char* unit = f.as_ratio ? " times" : f.unit == "%" ? " points" : "";
-  const std::string interval =
-      e.low && !exact(e)
-          ? fmt::format(", 95 % interval {} to {}", change_text(*e.low, f), change_text(*e.high, f))
-          : "";
+  const std::string interval = e.low && !exact(e) ? interval_text(e, f) : "";
   return fmt::format("{}{}{}, {}", change_text(e.mean, f), unit, interval, runs_text(e.n));
 }
 

@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/names.h"
 #include "core/whole_file.h"
-#include "study/study_file.h"
 
 namespace lockstep::study {
 namespace {

@@ -62,10 +62,10 @@ struct Pace {
 
 Pace pace_of(const std::string& folder) {
   const RunRecord record = read_run(folder);
-  if (!record.done() || !record.result.is_object()) return {};
+  if (!record.done()) return {};
   double seconds = 0;
   int workers = 0;
-  for (const auto& rank : record.result.value("workers_detail", nlohmann::ordered_json::array())) {
+  for (const auto& rank : list_at(record.result, "workers_detail")) {
     if (rank.value("role", "") != "worker") continue;
     const auto computed = number_at(rank, "compute_seconds");
     seconds += computed.is_null() ? 0 : computed.get<double>();
@@ -133,32 +133,32 @@ bool Runner::run_until(int turn) {
     if (run.turn > turn || run.status != "waiting" || out_of_time_) continue;
     if (world_.interrupted()) return false;
     const std::size_t k = study_.runs.size() - study_.count("waiting") + 1;
-    const Next next = carry_out(run, k);
+    const Ending::Kind end = carry_out(run, k);
     write();
-    if (next == Next::interrupted) return false;
-    out_of_time_ = next == Next::out_of_time;
+    if (end == Ending::Kind::interrupted) return false;
+    out_of_time_ = end == Ending::Kind::out_of_time;
     if (!out_of_time_ || run.status != "waiting") watcher_.ended(run, k, study_.runs.size());
   }
   return true;
 }
 
-Runner::Next Runner::carry_out(Run& run, std::size_t k) {
+Ending::Kind Runner::carry_out(Run& run, std::size_t k) {
   const std::string folder = folder_of(folder_, run);
   const double budget_s = 60 * study_.minutes, used_s = world_.now() - started_;
-  if (budget_s > 0 && used_s + expected_s(run) > budget_s) return Next::out_of_time;
+  if (budget_s > 0 && used_s + expected_s(run) > budget_s) return Ending::Kind::out_of_time;
   try {
     make_empty(folder);
   } catch (const UsageError& e) {
     run.status = "failed";
     run.reason = e.what();
-    return Next::go_on;
+    return Ending::Kind::finished;
   }
   if (!run.timed_by.empty()) {
     const Pace pace = pace_of(folder_of(folder_, study_.run(run.timed_by)));
     if (pace.step_s <= 0) {
       run.status = "failed";
       run.reason = fmt::format("the run {} that shows its step's time is not done", run.timed_by);
-      return Next::go_on;
+      return Ending::Kind::finished;
     }
     set_pace(run.flags, pace);
   }
@@ -168,14 +168,7 @@ Runner::Next Runner::carry_out(Run& run, std::size_t k) {
       world_.execute({&run, words_of(study_, run), folder, budget_s > 0 ? budget_s - used_s : 0});
   run.seconds = world_.now() - start;
   settle(run, folder, ending);
-  switch (ending.kind) {
-    case Ending::Kind::interrupted:
-      return Next::interrupted;
-    case Ending::Kind::out_of_time:
-      return Next::out_of_time;
-    default:
-      return Next::go_on;
-  }
+  return ending.kind;
 }
 
 void Runner::settle(Run& run, const std::string& folder, const Ending& ending) const {
