@@ -125,6 +125,11 @@ const Figure& figure(std::string_view key) {
 bool oversubscribed(const RunRecord& run) { return member(run.result, "oversubscribed") == true; }
 bool simulated(const RunRecord& run) { return member(run.result, "simulated") == true; }
 
+bool Compared::comparable(const Compared& other) const {
+  return variant->group == other.variant->group && simulated == other.simulated &&
+         variant->tuned.empty() == other.variant->tuned.empty();
+}
+
 std::optional<Estimate> Compared::of(std::string_view figure) const {
   const auto found = values.find(figure);
   if (found == values.end()) return {};
@@ -159,9 +164,7 @@ std::vector<Compared> compare(const Study& study, const Records& records) {
   for (Compared& one : all)
     for (const Compared& other : all)
       if (&one != &other && other.variant->name == study.baseline &&
-          one.variant->name != study.baseline && one.variant->group == other.variant->group &&
-          one.simulated == other.simulated &&
-          one.variant->tuned.empty() == other.variant->tuned.empty())
+          one.variant->name != study.baseline && one.comparable(other))
         one.baseline = &other;
   return all;
 }

@@ -40,6 +40,9 @@ struct Compared {
   std::map<std::string_view, BySeed> values;  // by figure, of the runs that are done
   bool oversubscribed = false, simulated = false;
 
+  // Can it be held against the other? At the same point of the grid, both measured or both
+  // simulated, both tuned or neither.
+  bool comparable(const Compared& other) const;
   // Empty: there is no such figure, or no baseline, or no seed that both have.
   std::optional<Estimate> of(std::string_view figure) const;
   // A ratio or a difference, as the figure says.

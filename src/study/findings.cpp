@@ -228,17 +228,13 @@ std::string missing_reason(const Study& study) {
 
 using Members = std::vector<const Compared*>;
 
-// Variants that can be held against each other: same point of the grid, all measured or all
-// simulated, all tuned or none.
+// Variants that can be held against each other.
 std::vector<Members> sets_of(const std::vector<Compared>& all) {
   std::vector<Members> sets;
   for (const Compared& c : all) {
     if (c.values.empty()) continue;
-    const auto same = std::ranges::find_if(sets, [&](const Members& set) {
-      const Compared& other = *set[0];
-      return c.variant->group == other.variant->group && c.simulated == other.simulated &&
-             c.variant->tuned.empty() == other.variant->tuned.empty();
-    });
+    const auto same =
+        std::ranges::find_if(sets, [&](const Members& set) { return c.comparable(*set[0]); });
     if (same == sets.end())
       sets.push_back({&c});
     else

@@ -33,12 +33,11 @@ class Subject {
   virtual Flags alone(const Flags&) const = 0;
 };
 
-// Stands for a simulated step's time in [twin]: step=measured is that of the run which the twin
-// simulates, step=alone that of one worker which has the machine to itself.
-inline constexpr const char* kMeasuredStep = "step=measured";
-inline constexpr const char* kAloneStep = "step=alone";
-// Likewise for how unlike the steps of its workers were.
-inline constexpr const char* kMeasuredJitter = "jitter=measured";
+// In [twin], words of --cluster stand for what a run has shown: step=measured for a step's time in
+// the run which the twin simulates, step=alone for that of one worker which has the machine to
+// itself, jitter=measured for how unlike the steps of its workers were. Puts these settings in
+// their place: step=3ms, jitter=0.1.
+void set_pace(Flags&, const std::string& step, const std::string& jitter);
 
 // Everything but what tuning adds. Trials of tuning come first, then, seed by seed, each variant's
 // run, and the twins of that seed: so a study cut short is balanced, and a slow hour hits all

@@ -79,18 +79,6 @@ Pace pace_of(const std::string& folder) {
   return {step_s, deviation.is_null() ? 0 : deviation.get<double>() / step_s};
 }
 
-// The words of step=measured, step=alone and jitter=measured, replaced by what they stand for.
-void set_pace(Flags& flags, const Pace& pace) {
-  std::string& text = flags.at("cluster").values.at(0);
-  const auto put = [&](const std::string& words, const std::string& value) {
-    if (const auto at = text.find(words); at != std::string::npos)
-      text.replace(at, words.size(), value);
-  };
-  for (const char* words : {kMeasuredStep, kAloneStep})
-    put(words, fmt::format("step={:.3f}ms", pace.step_s * 1e3));
-  put(kMeasuredJitter, fmt::format("jitter={:.4f}", std::min(pace.deviation, 0.99)));
-}
-
 }  // namespace
 
 Before runs_before(const std::string& folder) try {
@@ -160,7 +148,8 @@ Ending::Kind Runner::carry_out(Run& run, std::size_t k) {
       run.reason = fmt::format("the run {} that shows its step's time is not done", run.timed_by);
       return Ending::Kind::finished;
     }
-    set_pace(run.flags, pace);
+    set_pace(run.flags, fmt::format("step={:.3f}ms", pace.step_s * 1e3),
+             fmt::format("jitter={:.4f}", std::min(pace.deviation, 0.99)));
   }
   watcher_.starts(run, k, study_.runs.size(), left_s());
   const double start = world_.now();
