@@ -14,11 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/core_binding.h"
 #include "collectives/all_reduce.h"
 #include "collectives/barrier.h"
 #include "collectives/gather.h"
 #include "lockstep/ranks.h"
+#include "measure/machine.h"
 #include "measure/metered.h"
 #include "measure/step_clock.h"
 #include "strategies/registry.h"

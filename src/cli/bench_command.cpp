@@ -3,11 +3,16 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
+#include "bench/engine.h"
 #include "bench/report.h"
 #include "cli/bench_engines.h"
+#include "cli/bench_participant.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cluster/job.h"
+#include "measure/machine.h"
 
 namespace lockstep {
 namespace {
@@ -82,33 +87,68 @@ class BenchCommand : public Command {
                                            "Micro-benchmarks, side by side with other engines")),
         flags_(*command_) {}
   // 1 if an element was wrong.
-  int run() const override;
+  int run() const override {
+    const BenchPlan plan = flags_.plan();
+    const char* temporary = std::getenv("TMPDIR");
+    const Interrupt interrupt;
+    const Engines engines =
+        start_engines(plan, interrupt.descriptor(), temporary && *temporary ? temporary : "/tmp");
+    std::uint64_t wrong = 0;
+    const auto by_size = measure_all(plan, engines);
+    for (const auto& rows : by_size) {
+      print_ratios(plan, rows);
+      wrong += wrong_in(rows);
+    }
+    if (wrong > 0)
+      throw InternalError(fmt::format("{} elements were wrong: see #wrong above", wrong));
+    return 0;
+  }
 
  private:
   BenchFlags flags_;
 };
 
-int BenchCommand::run() const {
-  const BenchPlan plan = flags_.plan();
-  const char* temporary = std::getenv("TMPDIR");
-  const Interrupt interrupt;
-  const Engines engines =
-      start_engines(plan, interrupt.descriptor(), temporary && *temporary ? temporary : "/tmp");
-  std::uint64_t wrong = 0;
-  const auto by_size = measure_all(plan, engines);
-  for (const auto& rows : by_size) {
-    print_ratios(plan, rows);
-    wrong += wrong_in(rows);
+// lockstep bench-worker --pipes FOLDER: one rank of our own engine. Started by `bench`, not by
+// people.
+class WorkerCommand : public Command {
+ public:
+  explicit WorkerCommand(CLI::App& application)
+      : Command(application.add_subcommand("bench-worker", "One rank of `lockstep bench`")) {
+    command_->add_option("--pipes", pipes_)->required();
+    command_->group("");  // not in --help
   }
-  if (wrong > 0)
-    throw InternalError(fmt::format("{} elements were wrong: see #wrong above", wrong));
-  return 0;
-}
+
+  int run() const override {
+    const auto start = start_from(environment_with({}));
+    if (!start) throw UsageError("bench-worker is started by lockstep bench, not by hand");
+    bind_to_core(start->rank, start->size);
+    std::optional<Job> job;
+    try {
+      bench::serve(pipes_, start->rank, [&] {
+        job.emplace(*start);
+        return std::make_unique<bench::OurParticipant>(job->rank(),
+                                                       bench::OurParticipant::World::real);
+      });
+    } catch (const std::exception& e) {
+      if (job) job->fail(e);
+      throw;
+    }
+    job->leave();
+    return 0;
+  }
+
+ private:
+  std::string pipes_;
+};
 
 }  // namespace
 
 std::unique_ptr<Command> add_bench(CLI::App& application) {
   return std::make_unique<BenchCommand>(application);
+}
+
+std::unique_ptr<Command> add_bench_worker(CLI::App& application) {
+  return std::make_unique<WorkerCommand>(application);
 }
 
 }  // namespace lockstep

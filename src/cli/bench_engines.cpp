@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <future>
 #include <optional>
-#include <vector>
 
 #include "bench/engine.h"
 #include "bench/pattern.h"
@@ -24,7 +23,7 @@
 #include "cluster/child.h"
 #include "cluster/job.h"
 #include "cluster/launch.h"
-#include "transport/channels.h"
+#include "collectives/gather.h"
 #include "transport/fabric.h"
 
 namespace lockstep {
@@ -36,11 +35,26 @@ class JoinedEngine : public bench::Engine {
  public:
   // Joins the job; see cluster/job.h.
   explicit JoinedEngine(const Start& start) : job_(start) {}
-  ~JoinedEngine() override;
+  ~JoinedEngine() override {
+    if (!failed_) job_.leave();
+  }
 
   const std::string& name() const override { return name_; }
   // Collective. On rank 0 the results of all ranks joined, on the others their own.
-  bench::Result measure(const bench::Work&) override;
+  bench::Result measure(const bench::Work& work) override try {
+    Transport& peers = job_.rank().peers;
+    bench::OurParticipant me(job_.rank(), bench::OurParticipant::World::real);
+    const bench::Result mine = bench::measure(work, me);
+    const std::vector<std::string> lines = gather_texts(peers, to_line(mine));
+    if (peers.rank() != 0) return mine;
+    std::vector<bench::Result> all{mine};
+    for (int r = 1; r < peers.size(); ++r) all.push_back(bench::result_from(lines[r]));
+    return bench::join(all);
+  } catch (const std::exception& error) {
+    failed_ = true;
+    job_.fail(error);
+    throw;
+  }
 
  private:
   const std::string name_ = "lockstep";
@@ -48,42 +62,9 @@ class JoinedEngine : public bench::Engine {
   Job job_;
 };
 
-constexpr Tag kResult = channels::kBenchResult;
-
-void send_text(Transport& peers, int to, const std::string& text) {
-  std::uint64_t size = text.size();
-  peers.wait(peers.send(to, kResult, bytes_of(size)));
-  peers.wait(peers.send(to, kResult, {text.data(), text.size()}));
-}
-
-std::string receive_text(Transport& peers, int from) {
-  std::uint64_t size = 0;
-  peers.wait(peers.recv(from, kResult, bytes_of(size)));
-  std::string text(size, '\0');
-  peers.wait(peers.recv(from, kResult, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
-  return text;
-}
-
-JoinedEngine::~JoinedEngine() {
-  if (!failed_) job_.leave();
-}
-
-bench::Result JoinedEngine::measure(const bench::Work& work) try {
-  Transport& peers = job_.rank().peers;
-  bench::OurParticipant me(job_.rank(), bench::OurParticipant::World::real);
-  const bench::Result mine = bench::measure(work, me);
-  if (peers.rank() != 0) {
-    send_text(peers, 0, to_line(mine));
-    return mine;
-  }
-  std::vector<bench::Result> all{mine};
-  for (int r = 1; r < peers.size(); ++r) all.push_back(bench::result_from(receive_text(peers, r)));
-  return bench::join(all);
-} catch (const std::exception& error) {
-  failed_ = true;
-  job_.fail(error);
-  throw;
-}
+// To see that the bench has gone, and to take network namespaces down.
+constexpr std::chrono::milliseconds kLeave{5000};
+constexpr std::chrono::milliseconds kVerdict{5000};  // to notice a death and end the others
 
 // Processes started by our launcher, on this machine or in network namespaces, as the crew of an
 // engine.
@@ -91,73 +72,44 @@ class LaunchedCrew : public bench::Crew {
  public:
   // Throws what Launch throws. The launcher may be the one that sees Ctrl-C: then it passes it on
   // to the Interrupt of this process.
-  explicit LaunchedCrew(const LaunchOptions&);
-  // They should be leaving by now; those that are not are stopped.
-  ~LaunchedCrew() override;
+  explicit LaunchedCrew(const LaunchOptions& options) {
+    std::promise<void> promise;
+    std::future<void> started = promise.get_future();
+    verdict_ =
+        std::async(std::launch::async, [this, options, promise = std::move(promise)]() mutable {
+          try {
+            launch_.emplace(options);
+          } catch (...) {
+            promise.set_exception(std::current_exception());
+            return bench::Verdict();
+          }
+          promise.set_value();
+          const int status = launch_->wait();
+          if (launch_->told_to_stop() != 0 && !stopping_)
+            Interrupt::request(launch_->told_to_stop());
+          return bench::Verdict{launch_->verdict(), status};
+        });
+    started.get();
+  }
 
-  bench::Verdict verdict() override;
+  // They should be leaving by now; those that are not are stopped.
+  ~LaunchedCrew() override {
+    const bool left = verdict_.wait_for(kLeave) == std::future_status::ready;
+    stopping_ = true;
+    if (!left) launch_->stop();
+    verdict_.wait();
+  }
+
+  bench::Verdict verdict() override {
+    const bool known = verdict_.wait_for(kVerdict) == std::future_status::ready;
+    return known ? verdict_.get() : bench::Verdict();
+  }
 
  private:
   // The launcher wants a thread that outlives its workers. This one ends with the verdict.
   std::optional<Launch> launch_;
   std::atomic<bool> stopping_ = false;
   std::shared_future<bench::Verdict> verdict_;
-};
-
-// To see that the bench has gone, and to take network namespaces down.
-constexpr std::chrono::milliseconds kLeave{5000};
-constexpr std::chrono::milliseconds kVerdict{5000};  // to notice a death and end the others
-
-LaunchedCrew::LaunchedCrew(const LaunchOptions& options) {
-  std::promise<void> promise;
-  std::future<void> started = promise.get_future();
-  verdict_ =
-      std::async(std::launch::async, [this, options, promise = std::move(promise)]() mutable {
-        try {
-          launch_.emplace(options);
-        } catch (...) {
-          promise.set_exception(std::current_exception());
-          return bench::Verdict();
-        }
-        promise.set_value();
-        const int status = launch_->wait();
-        if (launch_->told_to_stop() != 0 && !stopping_) Interrupt::request(launch_->told_to_stop());
-        return bench::Verdict{launch_->verdict(), status};
-      });
-  started.get();
-}
-
-LaunchedCrew::~LaunchedCrew() {
-  const bool left = verdict_.wait_for(kLeave) == std::future_status::ready;
-  stopping_ = true;
-  if (!left) launch_->stop();
-  verdict_.wait();
-}
-
-bench::Verdict LaunchedCrew::verdict() {
-  const bool known = verdict_.wait_for(kVerdict) == std::future_status::ready;
-  return known ? verdict_.get() : bench::Verdict();
-}
-
-// A program that starts the workers itself, such as mpirun, as the crew of an engine.
-class SpawnedCrew : public bench::Crew {
- public:
-  // Found on PATH; in a process group of its own, its input empty and its output to our stderr.
-  // InternalError if it can't be started.
-  explicit SpawnedCrew(std::vector<std::string> words);
-  // It should be leaving by now; if not it is terminated, and killed if that does not help.
-  ~SpawnedCrew() override;
-
-  bench::Verdict verdict() override;
-
- private:
-  bool ended_within(double seconds);
-
-  const std::string program_;
-  pid_t pid_ = -1;
-  int handle_ = -1;  // readable when it has ended
-  int status_ = 0;
-  bool ended_ = false;
 };
 
 constexpr double kLeaveSeconds = 0.5;    // to see that the bench has gone
@@ -188,38 +140,49 @@ struct Attributes {
   }
 };
 
-SpawnedCrew::SpawnedCrew(std::vector<std::string> words) : program_(words.at(0)) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  const Attributes how;
-  const int error =
-      posix_spawnp(&pid_, program_.c_str(), &how.files, &how.attributes, pointers.data(), environ);
-  if (error != 0)
-    throw InternalError(fmt::format("can't start {}: {}", program_, std::strerror(error)));
-  handle_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-}
-
-SpawnedCrew::~SpawnedCrew() {
-  if (!ended_within(kLeaveSeconds)) {
-    kill(-pid_, SIGTERM);
-    if (!ended_within(kTerminateSeconds)) kill(-pid_, SIGKILL);
+// A program that starts the workers itself, such as mpirun, as the crew of an engine.
+class SpawnedCrew : public bench::Crew {
+ public:
+  // Found on PATH; in a process group of its own, its input empty and its output to our stderr.
+  // InternalError if it can't be started.
+  explicit SpawnedCrew(std::vector<std::string> words) : program_(words.at(0)) {
+    const Attributes how;
+    const int error = posix_spawnp(&pid_, program_.c_str(), &how.files, &how.attributes,
+                                   pointers_to(words).data(), environ);
+    if (error != 0)
+      throw InternalError(fmt::format("can't start {}: {}", program_, std::strerror(error)));
+    handle_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   }
-  ended_within(kTerminateSeconds);
-  close(handle_);
-}
 
-bool SpawnedCrew::ended_within(double seconds) {
-  pollfd handle{handle_, POLLIN, 0};
-  if (!ended_ && poll(&handle, 1, static_cast<int>(seconds * 1000)) == 1)
-    ended_ = waitpid(pid_, &status_, 0) == pid_;
-  return ended_;
-}
+  // It should be leaving by now; if not it is terminated, and killed if that does not help.
+  ~SpawnedCrew() override {
+    if (!ended_within(kLeaveSeconds)) {
+      kill(-pid_, SIGTERM);
+      if (!ended_within(kTerminateSeconds)) kill(-pid_, SIGKILL);
+    }
+    ended_within(kTerminateSeconds);
+    close(handle_);
+  }
 
-bench::Verdict SpawnedCrew::verdict() {
-  if (!ended_within(kVerdictSeconds) || status_ == 0) return {};
-  return {fmt::format("{} {}", program_, ending_text(status_)), shell_status(status_)};
-}
+  bench::Verdict verdict() override {
+    if (!ended_within(kVerdictSeconds) || status_ == 0) return {};
+    return {fmt::format("{} {}", program_, ending_text(status_)), shell_status(status_)};
+  }
+
+ private:
+  bool ended_within(double seconds) {
+    pollfd handle{handle_, POLLIN, 0};
+    if (!ended_ && poll(&handle, 1, static_cast<int>(seconds * 1000)) == 1)
+      ended_ = waitpid(pid_, &status_, 0) == pid_;
+    return ended_;
+  }
+
+  const std::string program_;
+  pid_t pid_ = -1;
+  int handle_ = -1;  // readable when it has ended
+  int status_ = 0;
+  bool ended_ = false;
+};
 
 using bench::Engine;
 using bench::PipedEngine;

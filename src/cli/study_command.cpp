@@ -14,16 +14,14 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/study_products.h"
-#include "cli/study_subject.h"
 #include "cli/train_view.h"
 #include "cluster/blocked_signals.h"
 #include "cluster/child.h"
 #include "cluster/output.h"
 #include "core/json_text.h"
 #include "core/units.h"
+#include "study/figures.h"
 #include "study/plan.h"
-#include "study/results.h"
 #include "study/runner.h"
 #include "study/study.h"
 #include "train/result.h"
@@ -75,6 +73,9 @@ class RunningChild {
         }),
         end_(order.seconds > 0 ? now() + order.seconds : 0) {}
 
+  // Runs it to its end, or stops it (SIGINT, and after a grace SIGKILL) when its time is over or
+  // `interrupt` becomes readable. Ctrl-Z makes it stand still with us. The watcher hears of its
+  // steps.
   study::Ending run(int interrupt) {
     int out = child_.out_fd(), err = child_.err_fd();
     while (!child_.reap()) {
@@ -141,31 +142,48 @@ class RunningChild {
   double end_;  // when its time is over, or its grace; 0: never
 };
 
-// Runs it to its end, or stops it (SIGINT, and after a grace SIGKILL) when its time is over or
-// `interrupt` becomes readable. Ctrl-Z makes it stand still with us. `watcher` hears of its steps.
-study::Ending run_child(const Order& order, int interrupt, Watcher& watcher) {
-  return RunningChild(order, watcher).run(interrupt);
-}
-
 // What people see of a study while it runs: on a terminal one line that moves, else a line a run.
 class StudyView : public study::RunWatcher, public Watcher {
  public:
   // `out` outlives this.
-  explicit StudyView(Output& out);
+  explicit StudyView(Output& out) : out_(out), terminal_(isatty(out.descriptor()) != 0) {}
+
   ~StudyView() override { out_.say(cleared()); }
 
-  void starts(const study::Run&, std::size_t k, std::size_t n, double left_s) override;
-  void ended(const study::Run&, std::size_t k, std::size_t n) override;
+  void starts(const study::Run& run, std::size_t k, std::size_t n, double left_s) override {
+    head_ = fmt::format("run {} of {}: {}, seed {}", k, n, run.variant, run.seed);
+    left_s_ = left_s;
+    started_ = wall_now();
+    show("");
+  }
+
+  void ended(const study::Run& run, std::size_t k, std::size_t n) override {
+    const std::string reason = run.reason.empty() ? "" : ": " + run.reason;
+    out_.say(fmt::format("{}run {} of {}: {}, seed {}: {} after {}{}\n", cleared(), k, n,
+                         run.variant, run.seed, run.status, time_in_words(run.seconds), reason));
+  }
 
   // Of the run that goes on.
   void notice(const std::string&) override {}
-  void step(const Progress&) override;
+  void step(const Progress& p) override {
+    const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
+    const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
+    show(fmt::format("  epoch {}  step {}{}  {:.0f} samples/s", p.epoch + 1, p.step, of, rate));
+  }
+
   void score(const Score&, int) override {}
 
  private:
-  void show(const std::string& doing);
+  void show(const std::string& doing) {
+    if (!terminal_) return;
+    const double left = std::max(0.0, left_s_ - (wall_now() - started_));
+    const std::string time = left_s_ > 0 ? fmt::format("  {} left", time_in_words(left)) : "";
+    out_.mention(fmt::format("\r\033[K{}{}{}", head_, doing, time));
+    line_shown_ = true;
+  }
+
   // What takes the progress line away, if one is shown.
-  std::string cleared();
+  std::string cleared() { return std::exchange(line_shown_, false) ? "\r\033[K" : ""; }
 
   Output& out_;
   const bool terminal_;
@@ -173,37 +191,6 @@ class StudyView : public study::RunWatcher, public Watcher {
   double started_ = 0, left_s_ = 0;
   bool line_shown_ = false;
 };
-
-StudyView::StudyView(Output& out) : out_(out), terminal_(isatty(out.descriptor()) != 0) {}
-
-std::string StudyView::cleared() { return std::exchange(line_shown_, false) ? "\r\033[K" : ""; }
-
-void StudyView::show(const std::string& doing) {
-  if (!terminal_) return;
-  const double left = std::max(0.0, left_s_ - (wall_now() - started_));
-  const std::string time = left_s_ > 0 ? fmt::format("  {} left", time_in_words(left)) : "";
-  out_.mention(fmt::format("\r\033[K{}{}{}", head_, doing, time));
-  line_shown_ = true;
-}
-
-void StudyView::starts(const study::Run& run, std::size_t k, std::size_t n, double left_s) {
-  head_ = fmt::format("run {} of {}: {}, seed {}", k, n, run.variant, run.seed);
-  left_s_ = left_s;
-  started_ = wall_now();
-  show("");
-}
-
-void StudyView::ended(const study::Run& run, std::size_t k, std::size_t n) {
-  const std::string reason = run.reason.empty() ? "" : ": " + run.reason;
-  out_.say(fmt::format("{}run {} of {}: {}, seed {}: {} after {}{}\n", cleared(), k, n, run.variant,
-                       run.seed, run.status, time_in_words(run.seconds), reason));
-}
-
-void StudyView::step(const Progress& p) {
-  const double rate = p.training_s > 0 ? static_cast<double>(p.samples) / p.training_s : 0;
-  const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
-  show(fmt::format("  epoch {}  step {}{}  {:.0f} samples/s", p.epoch + 1, p.step, of, rate));
-}
 
 constexpr double kSaySeconds = 1;  // for a reader of our last words, once we were told to stop
 
@@ -242,89 +229,85 @@ void print_plan(const Study& study, bool json) {
 
 class StudyCommand : public Command {
  public:
-  explicit StudyCommand(CLI::App& application);
-  int run() const override;
+  explicit StudyCommand(CLI::App& application)
+      : Command(application.add_subcommand(
+            "study", "Run a grid of trainings or benchmarks and write the report")) {
+    command_->add_option("STUDY", file_, "The study's TOML file; see docs/studies/README.md");
+    command_->add_flag("--quick", quick_, "The small size: the file's [quick] settings");
+    command_->add_option("--out", out_, "The study's folder (studies-out/NAME)");
+    command_->add_flag("--json", json_, "The outcome as JSON on stdout, all else on stderr");
+    command_->add_flag("--dry-run", dry_run_, "Check everything, print the runs, and stop");
+    command_->footer(kExamples);
+  }
+
+  int run() const override {
+    if (file_.empty())
+      throw UsageError("which study? name its file, STUDY.toml, e.g. studies/averaging.toml");
+    const StudyFile file = read_study(file_, quick_);
+    const auto subject = subject_named(file.command);
+    Study study = plan_study(file, *subject);
+    if (dry_run_) {
+      take_over(study, folder(), runs_before(folder()));
+      print_plan(study, json_);
+      return 0;
+    }
+    Output out(STDOUT_FILENO), err(STDERR_FILENO);
+    StudyView view(json_ ? err : out);
+    const Interrupt interrupt;
+    const World world{
+        [&](const Order& order) { return RunningChild(order, view).run(interrupt.descriptor()); },
+        wall_now, [&] { return interrupt.requested(); }};
+    Runner runner(study, folder(), world, view);
+    bool whole = runner.run_until(0);
+    if (whole && !study.trials.empty()) {
+      add_tuned(study, file, *subject, [&](const std::string& run) {
+        const RunRecord record = read_run(folder_of(folder(), study.run(run)));
+        return record.done() ? figure("score").of(record) : std::nullopt;
+      });
+      runner.take_over();
+    }
+    whole = whole && runner.run_until(INT_MAX);
+    runner.finish();
+    const std::string report = write_products(folder());
+    if (!whole) {
+      for (Output* said : {&out, &err}) said->hurry(kSaySeconds);
+      throw bench::Interrupted();
+    }
+    summary(study, report, out);
+    return delivered(study.count("failed") > 0 ? 1 : 0, out, err, folder() + "/results.csv");
+  }
 
  private:
-  std::string folder() const;
-  void summary(const study::Study&, const std::string& report, Output& out) const;
+  std::string folder() const {
+    if (!out_.empty()) return no_flag(out_);
+    const std::string name = std::filesystem::path(file_).stem().string();
+    return "studies-out/" + name + (quick_ ? "-quick" : "");
+  }
+
+  void summary(const Study& study, const std::string& report, Output& out) const {
+    const std::size_t failed = study.count("failed"), done = study.count("done");
+    const std::size_t rest = study.runs.size() - done - failed;
+    if (json_) {
+      out.say(json_text({{"schema_version", 1},
+                         {"folder", folder()},
+                         {"report", report},
+                         {"results", folder() + "/results.csv"},
+                         {"runs", study.runs.size()},
+                         {"done", done},
+                         {"failed", failed},
+                         {"not_run", rest}}) +
+              "\n");
+    } else {
+      std::string text = fmt::format("{} of {} runs done", done, study.runs.size());
+      if (failed > 0) text += fmt::format(", {} failed", failed);
+      if (rest > 0) text += fmt::format(", {} not run: call again to go on", rest);
+      out.say(fmt::format("{}\nresults: {}/results.csv\nreport: {}\n", text, folder(), report));
+    }
+  }
 
   std::string file_, out_;
   bool quick_ = false, json_ = false, dry_run_ = false;
 };
-
-StudyCommand::StudyCommand(CLI::App& application)
-    : Command(application.add_subcommand(
-          "study", "Run a grid of trainings or benchmarks and write the report")) {
-  command_->add_option("STUDY", file_, "The study's TOML file; see docs/studies/README.md");
-  command_->add_flag("--quick", quick_, "The small size: the file's [quick] settings");
-  command_->add_option("--out", out_, "The study's folder (studies-out/NAME)");
-  command_->add_flag("--json", json_, "The outcome as JSON on stdout, all else on stderr");
-  command_->add_flag("--dry-run", dry_run_, "Check everything, print the runs, and stop");
-  command_->footer(kExamples);
-}
-
-std::string StudyCommand::folder() const {
-  if (!out_.empty()) return no_flag(out_);
-  const std::string name = std::filesystem::path(file_).stem().string();
-  return "studies-out/" + name + (quick_ ? "-quick" : "");
-}
-
-int StudyCommand::run() const {
-  if (file_.empty())
-    throw UsageError("which study? name its file, STUDY.toml, e.g. studies/averaging.toml");
-  const StudyFile file = read_study(file_, quick_);
-  const auto subject = subject_named(file.command);
-  Study study = plan_study(file, *subject);
-  if (dry_run_) {
-    take_over(study, folder(), runs_before(folder()));
-    print_plan(study, json_);
-    return 0;
-  }
-  Output out(STDOUT_FILENO), err(STDERR_FILENO);
-  StudyView view(json_ ? err : out);
-  const Interrupt interrupt;
-  const World world{
-      [&](const Order& order) { return run_child(order, interrupt.descriptor(), view); }, wall_now,
-      [&] { return interrupt.requested(); }};
-  Runner runner(study, folder(), world, view);
-  bool whole = runner.run_until(0);
-  if (whole && !study.trials.empty()) {
-    add_tuned(study, file, *subject,
-              [&](const std::string& run) { return figure_of(study, folder(), run, "score"); });
-    runner.take_over();
-  }
-  whole = whole && runner.run_until(INT_MAX);
-  runner.finish();
-  const std::string report = write_products(folder());
-  if (!whole) {
-    for (Output* said : {&out, &err}) said->hurry(kSaySeconds);
-    throw bench::Interrupted();
-  }
-  summary(study, report, out);
-  return delivered(study.count("failed") > 0 ? 1 : 0, out, err, folder() + "/results.csv");
-}
-
-void StudyCommand::summary(const Study& study, const std::string& report, Output& out) const {
-  const std::size_t failed = study.count("failed"), done = study.count("done");
-  const std::size_t rest = study.runs.size() - done - failed;
-  if (json_) {
-    out.say(json_text({{"schema_version", 1},
-                       {"folder", folder()},
-                       {"report", report},
-                       {"results", folder() + "/results.csv"},
-                       {"runs", study.runs.size()},
-                       {"done", done},
-                       {"failed", failed},
-                       {"not_run", rest}}) +
-            "\n");
-  } else {
-    std::string text = fmt::format("{} of {} runs done", done, study.runs.size());
-    if (failed > 0) text += fmt::format(", {} failed", failed);
-    if (rest > 0) text += fmt::format(", {} not run: call again to go on", rest);
-    out.say(fmt::format("{}\nresults: {}/results.csv\nreport: {}\n", text, folder(), report));
-  }
-}
 
 }  // namespace
 

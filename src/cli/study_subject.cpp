@@ -1,21 +1,20 @@
-#include "cli/study_subject.h"
-
+// The commands that a study can run: see Subject in study/plan.h.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "cli/bench_flags.h"
-#include "cli/fetch.h"
-#include "cli/flags.h"
+#include "cli/commands.h"
 #include "cli/train_flags.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/names.h"
 #include "core/slices.h"
-#include "data/content.h"
 #include "data/open.h"
 #include "models/registry.h"
+#include "study/plan.h"
 
 namespace lockstep {
 namespace {
@@ -23,12 +22,10 @@ namespace {
 using study::Flags;
 
 void parse(CLI::App& application, const std::string& command, const Flags& flags) try {
-  std::vector<std::string> words = study::words_of(flags);
-  std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
   std::istringstream names(command);
-  std::vector<std::string> commands;
-  for (std::string name; names >> name;) commands.push_back(name);
-  words.insert(words.end(), commands.rbegin(), commands.rend());
+  std::vector<std::string> words{std::istream_iterator<std::string>(names), {}};
+  for (const std::string& word : study::words_of(flags)) words.push_back(word);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
   application.parse(words);
 } catch (const CLI::ParseError& e) {
   throw UsageError(e.what());
@@ -51,7 +48,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
 
 // Networks are only built when they are trained, so their names are looked at here.
 void check_model(const std::string& spec) {
-  if (spec.ends_with(".pt") || spec.find('/') != std::string::npos) {
+  if (names_file(spec)) {
     if (!std::filesystem::exists(spec)) throw UsageError("there is no file " + spec);
     return;
   }
@@ -72,10 +69,7 @@ class TrainSubject : public study::Subject {
   }
 
   nlohmann::json settings(const Flags& flags) const override {
-    CLI::App application;
-    const TrainFlags train(*application.add_subcommand("train"));
-    parse(application, command(), flags);
-    const TrainConfig config = train.configured({});
+    const TrainConfig config = configured(flags);
     check_model(config.model);
     nlohmann::json settings = to_json(config);
     const nlohmann::json standard = to_json(TrainConfig{});
@@ -93,10 +87,7 @@ class TrainSubject : public study::Subject {
     for (const char* kept : {"model", "data", "limit", "batch", "optimizer", "threads"})
       if (const auto given = flags.find(kept); given != flags.end()) alone.insert(*given);
     if (const auto all = flags.find("global-batch"); all != flags.end()) {
-      CLI::App application;
-      const TrainFlags train(*application.add_subcommand("train"));
-      parse(application, command(), flags);
-      const TrainConfig config = train.configured({});
+      const TrainConfig config = configured(flags);
       alone["batch"] = {{std::to_string(chunk(config.global_batch, config.workers, 0).count)}};
     }
     alone.try_emplace("threads", study::Given{{"1"}});
@@ -107,6 +98,13 @@ class TrainSubject : public study::Subject {
   }
 
  private:
+  TrainConfig configured(const Flags& flags) const {
+    CLI::App application;
+    const TrainFlags train(*application.add_subcommand("train"));
+    parse(application, command(), flags);
+    return train.configured({});
+  }
+
   // Opened once: a study has many runs and few data sets, and they may have to be fetched.
   const std::string& content_of_data(const TrainConfig& config) const {
     const auto what = std::tuple(config.data, config.limit, config.test_limit);

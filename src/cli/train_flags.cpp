@@ -125,18 +125,16 @@ TrainConfig TrainFlags::over(TrainConfig base) const {
 TrainConfig TrainFlags::configured(const std::optional<Start>& start,
                                    std::vector<std::string>* notices) const {
   const bool resumes = !flags_.resume.empty();
-  TrainConfig base;
-  if (resumes) {
-    Resumable found = run_to_resume(flags_.resume);
-    base = std::move(found.config);
-    if (notices) *notices = std::move(found.notices);
-  }
   const bool replays = !flags_.replay.empty();
-  if (replays && !resumes) {
-    Replayable found = run_to_replay(flags_.replay, start ? start->rank : 0, program_facts());
+  TrainConfig base;
+  const auto go_on_from = [&](auto found) {
     base = std::move(found.config);
     if (notices) *notices = std::move(found.notices);
-  }
+  };
+  if (resumes)
+    go_on_from(run_to_resume(flags_.resume));
+  else if (replays)
+    go_on_from(run_to_replay(flags_.replay, start ? start->rank : 0, program_facts()));
   TrainConfig config = over(base);
   config.cache = cache_folder();
   config.resume = base.resume;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <iterator>
-#include <utility>
 
 #include "core/units.h"
 #include "transport/real_rank.h"

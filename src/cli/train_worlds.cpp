@@ -3,12 +3,10 @@
 #include <torch/torch.h>
 
 #include <chrono>
-#include <csignal>
 #include <mutex>
 #include <optional>
 #include <thread>
 
-#include "cli/core_binding.h"
 #include "cli/interrupt.h"
 #include "cli/train_view.h"
 #include "cli/version.h"
@@ -39,24 +37,6 @@ WorkerOutcome train_under(Rank& rank, const Experiment& experiment, const Worker
   return train_repeatably(conditioned.rank(), experiment, options, program_facts());
 }
 
-// One of several ranks of this process. Where the others can go on without one that a fault kills,
-// they do.
-void train_unless_killed(Rank& rank, const Experiment& experiment, const WorkerOptions& options,
-                         const Sleep& sleep, WorkerOutcome& leaders) {
-  try {
-    WorkerOutcome mine = train_under(rank, experiment, options, sleep);
-    if (mine.leads) leaders = std::move(mine);
-  } catch (const RankKilled&) {
-    if (!experiment.strategy.goes_on()) throw;
-  }
-}
-
-// Whoever led may have been killed with all others gone already.
-WorkerOutcome or_lost(WorkerOutcome outcome) {
-  if (!outcome.leads) throw Error("the rank that kept the run's records was lost at its end");
-  return outcome;
-}
-
 // Where ranks that share this process stop: after as many steps as the one that is furthest has
 // begun, which none of them has passed.
 class StopPoint {
@@ -77,6 +57,28 @@ class StopPoint {
   std::uint64_t begun_ = 0;
   std::optional<std::uint64_t> at_;
 };
+
+// All ranks in this process: `run` runs a body as each of them, and each sleeps by `sleep_of` it.
+// Where the others can go on without one that a fault kills, they do.
+WorkerOutcome train_all(const Experiment& experiment, WorkerOptions options,
+                        const std::function<Sleep(Rank&)>& sleep_of,
+                        const std::function<void(const Body&)>& run) {
+  set_up_process(experiment, 0, 1);
+  StopPoint stop;
+  options.stopped_after = stop.asked_with(options.stopped);
+  WorkerOutcome leaders{{}, {}, false};
+  run([&](Rank& rank) {
+    try {
+      WorkerOutcome mine = train_under(rank, experiment, options, sleep_of(rank));
+      if (mine.leads) leaders = std::move(mine);
+    } catch (const RankKilled&) {
+      if (!experiment.strategy.goes_on()) throw;
+    }
+  });
+  // The one that led may have been killed when all others were gone already.
+  if (!leaders.leads) throw Error("the rank that kept the run's records was lost at its end");
+  return leaders;
+}
 
 // A replay has no use for ranks that go on without one that has failed.
 bool goes_on(const TrainConfig& config) {
@@ -99,31 +101,21 @@ void set_up_process(const Experiment& experiment, int rank, int ranks) {
 }
 
 WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions options) {
-  set_up_process(experiment, 0, 1);
-  WorkerOutcome outcome{{}, {}, false};
-  StopPoint stop;
-  options.stopped_after = stop.asked_with(options.stopped);
-  run_simulated(experiment.simulation->cluster, [&](Rank& rank) {
-    const Sleep sleep = [&](double seconds) { rank.clock.charge(seconds); };
-    train_unless_killed(rank, experiment, options, sleep, outcome);
-  });
-  return or_lost(std::move(outcome));
+  const auto charging = [](Rank& rank) -> Sleep {
+    return [&rank](double seconds) { rank.clock.charge(seconds); };
+  };
+  return train_all(experiment, std::move(options), charging,
+                   [&](const Body& body) { run_simulated(experiment.simulation->cluster, body); });
 }
 
 WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions options) {
-  set_up_process(experiment, 0, 1);
   std::mutex turn;
   options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
-  StopPoint stop;
-  options.stopped_after = stop.asked_with(options.stopped);
-  WorkerOutcome outcome{{}, {}, false};
   FabricOptions fabric;
   fabric.seed = experiment.config.seed;
-  run_loopback(
-      experiment.config.ranks(),
-      [&](Rank& rank) { train_unless_killed(rank, experiment, options, sleep_for, outcome); },
-      fabric);
-  return or_lost(std::move(outcome));
+  return train_all(
+      experiment, std::move(options), [](Rank&) -> Sleep { return sleep_for; },
+      [&](const Body& body) { run_loopback(experiment.config.ranks(), body, fabric); });
 }
 
 WorkerOutcome train_as_rank(

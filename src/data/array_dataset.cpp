@@ -21,10 +21,6 @@ std::vector<float> numbers_from(const Options& options, std::string_view key,
   return numbers;
 }
 
-float at(const std::vector<float>& numbers, std::size_t channel) {
-  return numbers.size() == 1 ? numbers[0] : numbers[channel];
-}
-
 }  // namespace
 
 Normal normal_from(const Options& options, Normal otherwise, std::int64_t channels) {
@@ -52,8 +48,8 @@ ArrayDataset::ArrayDataset(Facts facts, Rows rows, Normal normal, int crop)
   for (std::size_t c = 0; c < std::max(normal_.mean.size(), normal_.deviation.size()); ++c) {
     auto& table = of_byte_.emplace_back();
     for (int byte = 0; byte < 256; ++byte)
-      table[byte] = (static_cast<float>(byte) / normal_.unit - at(normal_.mean, c)) /
-                    at(normal_.deviation, c);
+      table[byte] =
+          (static_cast<float>(byte) / normal_.unit - normal_.mean_of(c)) / normal_.deviation_of(c);
   }
 }
 
@@ -67,8 +63,8 @@ void ArrayDataset::normalise(const std::byte* raw, float* x) const {
   }
   to_floats(rows_.element, rows_.swapped, raw, values(), x);
   for (std::size_t c = 0; c < channels; ++c) {
-    const float unit = normal_.unit, mean = at(normal_.mean, c);
-    const float deviation = at(normal_.deviation, c);
+    const float unit = normal_.unit, mean = normal_.mean_of(c);
+    const float deviation = normal_.deviation_of(c);
     for (std::size_t i = c * each; i < (c + 1) * each; ++i) x[i] = (x[i] / unit - mean) / deviation;
   }
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 
 #include "core/options.h"
 #include "data/dataset.h"
@@ -16,6 +15,11 @@ namespace lockstep {
 struct Normal {
   float unit = 1;
   std::vector<float> mean{0}, deviation{1};
+
+  float mean_of(std::size_t channel) const { return mean[mean.size() == 1 ? 0 : channel]; }
+  float deviation_of(std::size_t channel) const {
+    return deviation[deviation.size() == 1 ? 0 : channel];
+  }
 };
 // The keys `mean` and `deviation`, one number or a list of one for each of `channels`.
 Normal normal_from(const Options&, Normal otherwise, std::int64_t channels);

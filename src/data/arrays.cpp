@@ -1,5 +1,6 @@
-#include "data/arrays.h"
-
+// arrays:DIR: x.npy and y.npy of any shape (audio, volumes, features), with x_test.npy and
+// y_test.npy or a part at the end held out to test with. Files of NumPy: numbers only, in C order;
+// what would have to be unpickled is refused.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,7 +9,6 @@
 #include "core/error.h"
 #include "core/units.h"
 #include "data/array_dataset.h"
-#include "data/file_bytes.h"
 #include "data/open.h"
 
 namespace lockstep {
@@ -121,33 +121,6 @@ Element element_of(std::string_view type, const std::string& where) {
       fmt::format("{} holds numbers of type '{}': save b1, u1-u8, i1-i8 or f2-f8", where, type));
 }
 
-}  // namespace
-
-RawArray parse_npy(std::span<const std::byte> bytes, const std::string& where) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with(kMagic) || text.size() < 12)
-    throw UsageError(where + " is not an .npy file");
-  const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(bytes[at]); };
-  const std::size_t version = byte(6), start = version == 1 ? 10 : 12;
-  if (version < 1 || version > 3)
-    throw UsageError(fmt::format("{}: version {} of .npy is not known", where, version));
-  const std::size_t length =
-      byte(8) | byte(9) << 8 | (version > 1 ? byte(10) << 16 | byte(11) << 24 : 0);
-  if (length > text.size() - start) throw UsageError(where + " ends inside its .npy header");
-  const Header header(text.substr(start, length), where);
-  const std::string_view descr = header.descr();
-  const char order = descr.empty() ? ' ' : descr[0];
-  if (std::string_view("<>|=").find(order) == std::string_view::npos)
-    throw UsageError(where + ": its .npy header is damaged");
-  if (header.fortran() && header.dims().size() > 1)
-    throw UsageError(where + " is in Fortran order: save numpy.ascontiguousarray(array)");
-  return checked({element_of(descr.substr(1), where), order == '>', header.dims(),
-                  bytes.subspan(start + length)},
-                 where);
-}
-
-namespace {
-
 using std::filesystem::path;
 
 struct Pair {
@@ -190,6 +163,29 @@ std::size_t held_out(const Options& options, std::size_t samples) {
 }
 
 }  // namespace
+
+RawArray parse_npy(std::span<const std::byte> bytes, const std::string& where) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.starts_with(kMagic) || text.size() < 12)
+    throw UsageError(where + " is not an .npy file");
+  const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(bytes[at]); };
+  const std::size_t version = byte(6), start = version == 1 ? 10 : 12;
+  if (version < 1 || version > 3)
+    throw UsageError(fmt::format("{}: version {} of .npy is not known", where, version));
+  const std::size_t length =
+      byte(8) | byte(9) << 8 | (version > 1 ? byte(10) << 16 | byte(11) << 24 : 0);
+  if (length > text.size() - start) throw UsageError(where + " ends inside its .npy header");
+  const Header header(text.substr(start, length), where);
+  const std::string_view descr = header.descr();
+  const char order = descr.empty() ? ' ' : descr[0];
+  if (std::string_view("<>|=").find(order) == std::string_view::npos)
+    throw UsageError(where + ": its .npy header is damaged");
+  if (header.fortran() && header.dims().size() > 1)
+    throw UsageError(where + " is in Fortran order: save numpy.ascontiguousarray(array)");
+  return checked({element_of(descr.substr(1), where), order == '>', header.dims(),
+                  bytes.subspan(start + length)},
+                 where);
+}
 
 Data open_arrays(const Options& options, const OpenRequest&) {
   const path folder = options.text("dir");

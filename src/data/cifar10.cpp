@@ -4,11 +4,11 @@
 #include <png.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "data/array_dataset.h"
-#include "data/file_bytes.h"
 #include "data/published.h"
 
 namespace lockstep {
@@ -79,10 +79,7 @@ std::vector<png_byte> lines_in(const path& file) {
 }
 
 std::vector<char> classes_in(const path& file) {
-  const FileBytes content(file);
-  const auto* text = reinterpret_cast<const char*>(content.bytes().data());
-  const auto json =
-      nlohmann::json::parse(text, text + content.bytes().size(), nullptr, /*exceptions=*/false);
+  const auto json = json_in<nlohmann::json>(read_whole(file.string()));
   std::vector<char> classes;
   if (json.is_array())
     for (const auto& value : json)

@@ -3,7 +3,7 @@
 // of them vary.
 #pragma once
 
-#include "data/jpeg.h"
+#include "data/picture.h"
 
 namespace lockstep {
 

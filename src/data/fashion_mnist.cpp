@@ -4,14 +4,13 @@
 // for the test set by a fixed seed, and both sets are shuffled, so that the first so many samples
 // hold every class. Scores are therefore near the published ones and not comparable digit by digit.
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/error.h"
-#include "core/rng.h"
-#include "data/file_bytes.h"
+#include "core/json_text.h"
+#include "core/whole_file.h"
 #include "data/idx.h"
 #include "data/published.h"
+#include "data/split.h"
 
 namespace lockstep {
 namespace {
@@ -41,10 +40,7 @@ std::string pixels_in(const nlohmann::json& list, const path& file) {
 }
 
 std::vector<Drawing> samples_in(const path& file, char label) {
-  const FileBytes content(file);
-  const auto* text = reinterpret_cast<const char*>(content.bytes().data());
-  const auto json =
-      nlohmann::json::parse(text, text + content.bytes().size(), nullptr, /*exceptions=*/false);
+  const auto json = json_in<nlohmann::json>(read_whole(file.string()));
   if (!json.is_object() || !json.contains("data") || !json["data"].is_array())
     refuse(file, "it holds no JSON object with a list called data");
   std::vector<Drawing> samples;
@@ -57,11 +53,6 @@ std::vector<Drawing> samples_in(const path& file, char label) {
   if (samples.size() < kTestShare)
     refuse(file, fmt::format("it holds {} pictures, too few to be split", samples.size()));
   return samples;
-}
-
-void shuffle(std::vector<Drawing>& samples, Rng& rng) {
-  for (std::size_t left = samples.size(); left > 1; --left)
-    std::swap(samples[left - 1], samples[rng.below(left)]);
 }
 
 std::string big_end_first(std::size_t number) {

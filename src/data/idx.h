@@ -9,9 +9,6 @@
 
 namespace lockstep {
 
-// A view into `bytes`. UsageError, which names `where`, unless header and length agree.
-RawArray parse_idx(std::span<const std::byte> bytes, const std::string& where);
-
 // Four files: images and labels, to train and to test.
 struct IdxFiles {
   std::filesystem::path train_images, train_labels, test_images, test_labels;

@@ -1,8 +1,9 @@
-// images:DIR: a folder of JPEGs. Pictures are decoded when they are read, at the smallest scale
-// that still fills the crop. One that can't be decoded is replaced by the next good one of its
-// class, so that labels and counts stay true, and is named in damaged().
+#include "data/images.h"
+
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <string>
@@ -11,33 +12,112 @@
 #include "core/error.h"
 #include "core/whole_file.h"
 #include "data/open.h"
-#include "data/picture_crop.h"
-#include "data/picture_folder.h"
+#include "data/picture.h"
 
 namespace lockstep {
 namespace {
 
-// Samples found damaged while reading, by whichever thread found them.
-class DamageLog {
- public:
-  void note(std::size_t sample, std::string what) {
-    const std::lock_guard lock(mutex_);
-    found_.try_emplace(sample, std::move(what));
-  }
-  // Each sample once, ascending.
-  std::vector<std::string> all() const {
-    const std::lock_guard lock(mutex_);
-    std::vector<std::string> all;
-    for (const auto& [sample, what] : found_) all.push_back(what);
-    return all;
-  }
+using std::filesystem::directory_entry;
+using std::filesystem::directory_iterator;
+using std::filesystem::path;
 
- private:
-  mutable std::mutex mutex_;
-  std::map<std::size_t, std::string> found_;
+// Classes are numbered by name. Samples come in turns, the first of each class, then the second: so
+// the first N of them are of all classes.
+struct PictureFiles {
+  std::vector<path> files;
+  std::vector<int> labels;
 };
 
-using std::filesystem::path;
+struct PictureFolder {
+  std::vector<std::string> classes;
+  PictureFiles train, test;
+  std::size_t others = 0;  // entries that are no JPEGs by name, or no files; passed over
+};
+
+using ByClass = std::map<std::string, std::vector<path>>;  // sorted
+
+// False too where that can't be told, as of a link to nowhere.
+bool is_folder(const directory_entry& entry) {
+  std::error_code ignored;
+  return entry.is_directory(ignored);
+}
+
+// A name alone does not make a picture: a folder can be called so, or a FIFO, which would wait.
+bool is_jpeg(const directory_entry& file) {
+  std::error_code ignored;
+  if (!file.is_regular_file(ignored)) return false;
+  std::string ending = file.path().extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg";
+}
+
+ByClass list_classes(const path& folder, std::size_t& others) {
+  ByClass found;
+  for (const auto& entry : directory_iterator(folder)) {
+    if (!is_folder(entry)) continue;
+    std::vector<path> files;
+    for (const auto& file : directory_iterator(entry.path()))
+      if (is_jpeg(file))
+        files.push_back(file.path());
+      else
+        ++others;
+    std::ranges::sort(files);
+    if (!files.empty()) found[entry.path().filename().string()] = std::move(files);
+  }
+  if (found.empty())
+    throw UsageError(
+        fmt::format("{} holds no pictures: CLASS/NAME.jpg is the layout", folder.string()));
+  return found;
+}
+
+PictureFiles in_turns(const ByClass& by_class, const std::vector<std::string>& classes) {
+  PictureFiles all;
+  for (std::size_t turn = 0, before = ~std::size_t{0}; before != all.files.size(); ++turn) {
+    before = all.files.size();
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      const auto found = by_class.find(classes[c]);
+      if (found == by_class.end() || turn >= found->second.size()) continue;
+      all.files.push_back(found->second[turn]);
+      all.labels.push_back(static_cast<int>(c));
+    }
+  }
+  return all;
+}
+
+// The last ones of each class; at least one, and never all.
+ByClass hold_out(ByClass& train, double share) {
+  ByClass test;
+  for (auto& [name, files] : train) {
+    if (files.size() < 2)
+      throw UsageError(
+          fmt::format("class {} has one picture: two are needed to test with one", name));
+    const auto wanted = static_cast<std::size_t>(std::round(share * double(files.size())));
+    const std::size_t count = std::clamp<std::size_t>(wanted, 1, files.size() - 1);
+    test[name].assign(files.end() - static_cast<std::ptrdiff_t>(count), files.end());
+    files.resize(files.size() - count);
+  }
+  return test;
+}
+
+// `held_out`: share of each class to test with where there is no val/ (or test/). UsageError: no
+// classes, no pictures, or a class of val/ that train/ does not have.
+PictureFolder list_pictures(const path& folder, double held_out) {
+  if (!is_directory(folder)) throw UsageError(folder.string() + " is not a folder");
+  PictureFolder found;
+  const bool parted = is_directory(folder / "train");
+  ByClass train = list_classes(parted ? folder / "train" : folder, found.others);
+  const path val = is_directory(folder / "val") ? folder / "val" : folder / "test";
+  const bool has_val = parted && is_directory(val);
+  const ByClass test = has_val ? list_classes(val, found.others) : hold_out(train, held_out);
+  for (const auto& [name, files] : train) found.classes.push_back(name);
+  for (const auto& [name, files] : test)
+    if (!train.contains(name))
+      throw UsageError(fmt::format("{} is a class that {} does not have", (val / name).string(),
+                                   (folder / "train").string()));
+  found.train = in_turns(train, found.classes);
+  found.test = in_turns(test, found.classes);
+  return found;
+}
 
 // Copied, not mapped: these files are small, and people do tidy up their folders.
 std::vector<std::byte> content_of(const path& file) {
@@ -56,6 +136,9 @@ std::vector<std::byte> content_of(const path& file) {
   return bytes;
 }
 
+// Pictures are decoded when they are read, at the smallest scale that still fills the crop. One
+// that can't be decoded is replaced by the next good one of its class, so that labels and counts
+// stay true, and is named in damaged().
 class Images final : public Dataset {
  public:
   Images(PictureFiles pictures, int classes, int side, Normal normal, bool augment)
@@ -74,7 +157,12 @@ class Images final : public Dataset {
     }
   }
   bool slow() const override { return true; }
-  std::vector<std::string> damaged() const override { return damage_.all(); }
+  std::vector<std::string> damaged() const override {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> all;
+    for (const auto& [sample, what] : damaged_) all.push_back(what);
+    return all;
+  }
 
  private:
   // `index` is the sample asked for, which the random crop belongs to.
@@ -89,7 +177,9 @@ class Images final : public Dataset {
       resample(jpeg.decode(shrink), shrink, crop, side_, normal_, x);
       return true;
     } catch (const DamagedJpeg& damage) {
-      damage_.note(sample, fmt::format("{}: {}", pictures_.files[sample].string(), damage.what()));
+      const std::lock_guard lock(mutex_);
+      damaged_.try_emplace(sample,
+                           fmt::format("{}: {}", pictures_.files[sample].string(), damage.what()));
       return false;
     }
   }
@@ -107,10 +197,20 @@ class Images final : public Dataset {
   const int side_;
   const Normal normal_;
   const bool augment_;
-  mutable DamageLog damage_;
+  mutable std::mutex mutex_;                            // any thread may find a damaged file
+  mutable std::map<std::size_t, std::string> damaged_;  // by sample, why
 };
 
 }  // namespace
+
+bool has_pictures(const path& folder) {
+  if (is_directory(folder / "train")) return true;
+  for (const auto& entry : directory_iterator(folder))
+    if (is_folder(entry))
+      for (const auto& file : directory_iterator(entry.path()))
+        if (is_jpeg(file)) return true;
+  return false;
+}
 
 Data open_images(const Options& options, const OpenRequest&) {
   const path folder = options.text("dir");

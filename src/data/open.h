@@ -1,4 +1,5 @@
-// --data NAME[:key=value,…]|DIR: from a name to samples.
+// --data NAME[:key=value,…]|DIR: from a name to samples, and what a run is made from by content:
+// files may change and keep their names.
 #pragma once
 
 #include <filesystem>
@@ -33,6 +34,12 @@ std::span<const DatasetRow> datasets();
 // DIR is known by what it holds; NAME:DIR is short for NAME:dir=DIR. UsageError: no such name or
 // folder, or files that are not what they claim to be.
 Data open_data(std::string_view spec, const OpenRequest&);
+
+// For resumed runs and studies to compare: hexadecimal SHA-256 of both sets, that is of shapes and
+// labels, and of all samples where that is quick, else of some from all over the set.
+std::string content_of(const Data&);
+// Hexadecimal SHA-256 of the file that --model names. Empty: it names a network of ours.
+std::string content_of_model(const std::string& model);
 
 #define DATASET(function, name, description, keys) \
   Data open_##function(const Options&, const OpenRequest&);

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/names.h"
-#include "data/file_bytes.h"
+#include "data/raw_array.h"
 
 namespace lockstep {
 namespace {
@@ -58,6 +58,11 @@ std::vector<std::string> cifar10_parts() {
   return parts;
 }
 
+bool is_cache(const path& folder, const PublishedSet& set, const OpenRequest& request) {
+  return absolute(folder).lexically_normal() ==
+         absolute(request.cache / set.name).lexically_normal();
+}
+
 }  // namespace
 
 std::span<const PublishedSet> published_sets() {
@@ -90,15 +95,6 @@ void PublishedSet::verify(const path& folder) const {
                       "--data {}",
                       (folder / file.name).string(), title, md5, file.md5, folder.string()));
 }
-
-namespace {
-
-bool is_cache(const path& folder, const PublishedSet& set, const OpenRequest& request) {
-  return absolute(folder).lexically_normal() ==
-         absolute(request.cache / set.name).lexically_normal();
-}
-
-}  // namespace
 
 PublishedFolder locate(const PublishedSet& set, const Options& options,
                        const OpenRequest& request) {

@@ -120,10 +120,6 @@ constexpr SplitRow kRows[] = {
 
 std::span<const SplitRow> splits() { return kRows; }
 
-void shuffle(Shard& shard, Rng& rng) {  // std::shuffle differs between libraries
-  for (std::size_t i = shard.size(); i > 1; --i) std::swap(shard[i - 1], shard[rng.below(i)]);
-}
-
 std::vector<Shard> Samples::by_class() const {
   std::vector<Shard> sorted(classes);
   for (std::size_t i = 0; i < labels.size(); ++i)

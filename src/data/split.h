@@ -43,7 +43,11 @@ struct SplitRow {
 };
 std::span<const SplitRow> splits();
 
-// A new order of `shard`, every one equally likely.
-void shuffle(Shard& shard, Rng&);
+// A new order, every one equally likely. std::shuffle differs between libraries.
+template <class T>
+void shuffle(std::vector<T>& all, Rng& rng) {
+  for (std::size_t left = all.size(); left > 1; --left)
+    std::swap(all[left - 1], all[rng.below(left)]);
+}
 
 }  // namespace lockstep

@@ -1,12 +1,12 @@
 #include "measure/machine.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fstream>
-#include <string>
+
+#include "measure/probes.h"
 
 namespace lockstep {
 namespace {
@@ -33,42 +33,30 @@ Machine this_machine() {
               static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))};
 }
 
-namespace {
-
-// "name: 123 …" in a file of /proc; 0 where the kernel does not tell.
-std::uint64_t field_of(const char* path, const std::string& name) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;) {
-    if (word != name) continue;
-    std::uint64_t value = 0;
-    file >> value;
-    return value;
-  }
-  return 0;
-}
-
-double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-}
-
-}  // namespace
-
 UsageMark usage_now() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return {seconds_of(used.ru_utime) + seconds_of(used.ru_stime),
-          field_of("/proc/self/io", "read_bytes:"), field_of("/proc/self/io", "write_bytes:")};
+  const ProcessFigures now = ProcessProbe().read();
+  return {now.user_s + now.system_s, now.disk_read_bytes, now.disk_written_bytes};
 }
 
 Usage usage_since(const UsageMark& since, double seconds) {
-  const UsageMark now = usage_now();
-  constexpr std::uint64_t kKiB = 1024;
-  return {seconds > 0 ? 100 * (now.cpu_s - since.cpu_s) / seconds : 0,
-          kKiB * field_of("/proc/self/status", "VmHWM:"),
-          kKiB * (field_of("/proc/self/status", "RssShmem:") +
-                  field_of("/proc/self/status", "RssFile:")),
+  const ProcessFigures now = ProcessProbe().read();
+  const double cpu_s = now.user_s + now.system_s - since.cpu_s;
+  return {seconds > 0 ? 100 * cpu_s / seconds : 0, now.peak_rss_bytes, now.shared_bytes,
           now.disk_read_bytes - since.disk_read_bytes,
           now.disk_written_bytes - since.disk_written_bytes};
+}
+
+void bind_to_core(int rank, int ranks) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || ranks > CPU_COUNT(&allowed)) return;
+  for (int core = 0, left = rank; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || left-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
 }
 
 }  // namespace lockstep

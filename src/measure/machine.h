@@ -1,4 +1,5 @@
-// What a run ran on, as far as it matters to compare figures, and what it used of it.
+// What a run ran on, as far as it matters to compare figures, what it used of it, and which core of
+// it a rank stays on.
 #pragma once
 
 #include <cstdint>
@@ -29,5 +30,10 @@ struct UsageMark {
 UsageMark usage_now();
 // `seconds`: how long ago `since` was taken.
 Usage usage_since(const UsageMark& since, double seconds);
+
+// For ranks that meet every few microseconds or milliseconds, as mpirun does for its ranks: where
+// each can have a core of its own, it stays there. Else two that meet often may share one for a
+// whole measurement.
+void bind_to_core(int rank, int ranks);
 
 }  // namespace lockstep

@@ -5,12 +5,39 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "core/units.h"
 #include "measure/machine.h"
 
 namespace lockstep {
+namespace {
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+void open_once(std::unique_ptr<ProcFile>& file, const std::string& path) {
+  if (file) return;
+  file = std::make_unique<ProcFile>(path);
+  if (!file->there()) file.reset();
+}
+
+std::optional<std::uint64_t> first_number(ProcFile& file) {
+  std::string_view text = file.read();
+  return next_number(text);
+}
+
+// The sum of the numbers after every `name`: a line for each device.
+std::uint64_t sum_after(std::string_view text, std::string_view name) {
+  std::uint64_t sum = 0;
+  for (std::size_t at; (at = text.find(name)) != std::string_view::npos;) {
+    text.remove_prefix(at + name.size());
+    sum += next_number(text).value_or(0);
+  }
+  return sum;
+}
+
+}  // namespace
 
 ProcFile::ProcFile(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
@@ -36,14 +63,6 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
   return next_number(text);
 }
 
-namespace {
-
-double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-}
-
-}  // namespace
-
 ProcessFigures ProcessProbe::read() {
   constexpr std::uint64_t kKiB = 1024;
   ProcessFigures f;
@@ -60,6 +79,7 @@ ProcessFigures ProcessProbe::read() {
   };
   f.private_bytes = kKiB * of(status, "RssAnon:");
   f.shared_bytes = kKiB * (of(status, "RssFile:") + of(status, "RssShmem:"));
+  f.peak_rss_bytes = kKiB * of(status, "VmHWM:");
   f.threads = of(status, "Threads:");
   const std::string_view io = io_.read();
   f.disk_read_bytes = of(io, "\nread_bytes:");
@@ -80,31 +100,6 @@ std::optional<InterfaceFigures> InterfaceProbe::read() {
   }
   return InterfaceFigures{column[8], column[0], column[9], column[1]};
 }
-
-namespace {
-
-void open_once(std::unique_ptr<ProcFile>& file, const std::string& path) {
-  if (file) return;
-  file = std::make_unique<ProcFile>(path);
-  if (!file->there()) file.reset();
-}
-
-std::optional<std::uint64_t> first_number(ProcFile& file) {
-  std::string_view text = file.read();
-  return next_number(text);
-}
-
-// The sum of the numbers after every `name`: a line for each device.
-std::uint64_t sum_after(std::string_view text, std::string_view name) {
-  std::uint64_t sum = 0;
-  for (std::size_t at; (at = text.find(name)) != std::string_view::npos;) {
-    text.remove_prefix(at + name.size());
-    sum += next_number(text).value_or(0);
-  }
-  return sum;
-}
-
-}  // namespace
 
 CgroupProbe::CgroupProbe(const std::string& prefix) : machine_bytes_(this_machine().memory_bytes) {
   for (const CgroupPlace& place : cgroup_places()) {

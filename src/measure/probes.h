@@ -41,6 +41,7 @@ struct ProcessFigures {
   // Resident now. Private: anonymous memory (heap, stacks). Shared: what others may map too, that
   // is windows, also a rank's own (RssShmem), and files, programs among them (RssFile).
   std::uint64_t private_bytes = 0, shared_bytes = 0;
+  std::uint64_t peak_rss_bytes = 0;  // the most that was ever resident
   std::uint64_t threads = 0;
   std::uint64_t switches_voluntary = 0, switches_involuntary = 0;
   // That went to and came from a device: 0 on tmpfs, and what the page cache answers is not read.

@@ -1,19 +1,16 @@
 #include "measure/sampler.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
-#include <cerrno>
 #include <iterator>
 #include <string_view>
 
-#include "core/error.h"
 #include "core/whole_file.h"
 
 namespace lockstep {
 namespace {
 
-using Out = std::back_insert_iterator<fmt::memory_buffer>;
+using Out = std::back_insert_iterator<std::string>;
 
 template <class T>
 void put(Out out, const char* format, const std::optional<T>& value) {
@@ -83,17 +80,10 @@ void put_cgroup(Out out, const Sample& s) {
 
 }  // namespace
 
-SampleFile::SampleFile(const std::string& path, const std::string& header) : path_(path) {
-  const OpenedFile file = open_to_write(path, O_WRONLY | O_CREAT | O_APPEND);
-  if (file.descriptor < 0)
-    throw InternalError(fmt::format("can't open {}: {}", path, file.why_not));
-  fd_ = file.descriptor;
-  kept_.append(header);
-  kept_.push_back('\n');
+SampleFile::SampleFile(std::string path, const std::string& header)
+    : path_(std::move(path)), kept_(header + "\n") {
   flush();
 }
-
-SampleFile::~SampleFile() { close(fd_); }
 
 void SampleFile::add(const Sample& s) {
   const Out out(kept_);
@@ -110,17 +100,7 @@ void SampleFile::add(const Sample& s) {
 }
 
 void SampleFile::flush() {
-  const off_t before = lseek(fd_, 0, SEEK_END);
-  for (std::size_t done = 0; done < kept_.size();) {
-    const ssize_t n = write(fd_, kept_.data() + done, kept_.size() - done);
-    if (n < 0 && errno != EINTR) {
-      const int error = errno;
-      (void)!ftruncate(fd_, before);  // half a line is of no use
-      errno = error;
-      throw_errno("can't write " + path_);
-    }
-    if (n > 0) done += static_cast<std::size_t>(n);
-  }
+  append_text(path_, kept_);
   kept_.clear();
 }
 
@@ -145,7 +125,10 @@ class StepSampler final : public Sampler {
   bool due() const override { return clock_.now() >= next_s_; }
 
   void post(const RankProgress& progress) override {
-    add(progress);
+    Sample sample;
+    sample.t = clock_.now() - origin_s_;
+    sample.rank = progress;
+    file_.add(sample);
     next_s_ = clock_.now() + period_s_;
     if (++kept_ % kKept == 0) file_.flush();
   }
@@ -160,13 +143,6 @@ class StepSampler final : public Sampler {
 
  private:
   static constexpr int kKept = 64;  // virtual time says nothing about when to write
-
-  void add(const RankProgress& progress) {
-    Sample sample;
-    sample.t = clock_.now() - origin_s_;
-    sample.rank = progress;
-    file_.add(sample);
-  }
 
   const Clock& clock_;
   const double period_s_, origin_s_;

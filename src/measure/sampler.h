@@ -3,8 +3,6 @@
 // sampled when it ends a step, by its own clock, and what is the process's is left out.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,10 +36,7 @@ struct Sample {
 class SampleFile {
  public:
   // Appends to `path`, first the line `header`. InternalError.
-  SampleFile(const std::string& path, const std::string& header);
-  // Does not write what was not flushed.
-  ~SampleFile();
-  SampleFile(const SampleFile&) = delete;
+  SampleFile(std::string path, const std::string& header);
 
   // Kept until flush().
   void add(const Sample&);
@@ -50,8 +45,7 @@ class SampleFile {
 
  private:
   const std::string path_;
-  int fd_ = -1;
-  fmt::memory_buffer kept_;
+  std::string kept_;
 };
 
 struct SamplerOptions {

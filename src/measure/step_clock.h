@@ -7,6 +7,9 @@
 //   exchange), communicate = the rest of the exchange; together the whole training time.
 #pragma once
 
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "core/replica.h"
@@ -99,6 +102,25 @@ class TimedReplica : public Replica {
   Clock& clock_;
   StepClock& steps_;
 };
+
+// Which ranks the others waited for: in each step the rank that was ready to exchange last, and how
+// long the workers waited for it. Waiting is a server's work, and so does not count.
+struct Stragglers {
+  struct Share {
+    std::uint64_t steps = 0;  // in which it was last and anybody waited
+    double seconds = 0;       // of all workers together
+  };
+  std::vector<Share> by_rank;
+
+  explicit Stragglers(int ranks = 0) : by_rank(ranks) {}
+  void add(int last, double seconds);
+  double total_s() const;
+  // The rank that stands out: its share of the waiting is more than half way from an even share to
+  // all of it, and waiting took more than 5 % of `worker_s`, the training time of all workers.
+  std::optional<int> straggler(double worker_s) const;
+};
+nlohmann::ordered_json to_json(const Stragglers&);
+Stragglers stragglers_from(const nlohmann::json&);
 
 // Collective. How far this rank's clock is ahead of rank 0's: 0 in simulation and on one host, else
 // from the quickest of a few exchanges with it.

@@ -1,10 +1,7 @@
 #include "models/registry.h"
 
-#include <array>
-
 #include "core/error.h"
 #include "core/names.h"
-#include "replica/script_network.h"
 
 namespace lockstep {
 namespace {
@@ -14,10 +11,6 @@ constexpr ModelRow kRows[] = {
 #include "models/models.def"
 #undef MODEL
 };
-
-bool is_file(std::string_view spec) {
-  return spec.ends_with(".pt") || spec.find('/') != std::string_view::npos;
-}
 
 // One sample of zeros, to learn now what would else fail in the first step.
 void check_fits(Network& network, std::string_view file, const ModelInput& input) {
@@ -46,8 +39,12 @@ void check_fits(Network& network, std::string_view file, const ModelInput& input
 
 std::span<const ModelRow> models() { return kRows; }
 
+bool names_file(std::string_view spec) {
+  return spec.ends_with(".pt") || spec.find('/') != std::string_view::npos;
+}
+
 std::unique_ptr<Network> make_model(std::string_view spec, const ModelInput& input) {
-  if (is_file(spec)) {
+  if (names_file(spec)) {
     auto network = load_script(std::string(spec));
     check_trainable(*network);
     check_fits(*network, spec, input);

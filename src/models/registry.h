@@ -28,7 +28,9 @@ struct ModelRow {
 };
 
 std::span<const ModelRow> models();
-// NAME[:key=value,…], or the path of a TorchScript file (whatever ends in .pt, or has a '/').
+// Is it the path of a TorchScript file, and no name? Whatever ends in .pt, or has a '/', is.
+bool names_file(std::string_view spec);
+// NAME[:key=value,…], or the path of a TorchScript file.
 // Initial weights come from LibTorch's generator: see draw_network(). UsageError if the name, a
 // key or the file is wrong, or the network can't take such samples.
 std::unique_ptr<Network> make_model(std::string_view spec, const ModelInput&);

@@ -1,8 +1,6 @@
 // Adagrad (Duchi, Hazan and Singer: Adaptive subgradient methods for online learning and stochastic
 // optimization, 2011), in the order of operations of torch::optim's: G += g², w -= lr g / sqrt(G).
 // Downpour's servers step with it (Dean et al. 2012).
-#include <optional>
-
 #include "core/zero_pages.h"
 #include "replica/optimiser.h"
 
@@ -12,25 +10,24 @@ namespace {
 class Adagrad final : public Optimiser {
  public:
   Adagrad(const Options& options, const FlatModel& model)
-      : model_(model), eps_(options.number("eps")), weight_decay_(options.number("weight_decay")) {}
+      : model_(model),
+        eps_(options.number("eps")),
+        weight_decay_(options.number("weight_decay")),
+        sum_(model.count() * size_of(Type::fp32)) {}
 
   void step(double lr, std::uint64_t, Slice part) override {
-    constexpr std::size_t kBlock = 32768;  // several passes over what a cache holds, see adam.cpp
     for (Slice block : pieces(part, kBlock)) step_block(lr, block);
   }
 
   bool ignores_scale() const override { return true; }
-  std::vector<OptimiserState> state() override { return {{"sum", sum()}}; }
+  std::vector<OptimiserState> state() override { return {{"sum", sum_.floats()}}; }
 
  private:
   void step_block(double lr, Slice part) {
     const torch::NoGradGuard no_grad;
-    const auto view = [&](float* all) {
-      return torch::from_blob(all + part.begin, static_cast<std::int64_t>(part.count),
-                              torch::kFloat);
-    };
-    const torch::Tensor weights = view(model_.weights()), gradients = view(model_.gradients());
-    const torch::Tensor squares = view(sum().data());
+    const torch::Tensor weights = view_of(model_.weights(), part);
+    const torch::Tensor gradients = view_of(model_.gradients(), part);
+    const torch::Tensor squares = view_of(sum_.floats().data(), part);
 
     if (weight_decay_ != 0) gradients.add_(weights, weight_decay_);
     squares.addcmul_(gradients, gradients, 1);
@@ -38,14 +35,9 @@ class Adagrad final : public Optimiser {
     gradients.zero_();
   }
 
-  std::span<float> sum() {
-    if (!sum_) sum_.emplace(model_.count() * size_of(Type::fp32));
-    return sum_->floats();
-  }
-
   const FlatModel& model_;
   const double eps_, weight_decay_;
-  std::optional<ZeroPages> sum_;  // of squared gradients
+  ZeroPages sum_;  // of squared gradients
 };
 
 }  // namespace

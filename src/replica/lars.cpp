@@ -3,8 +3,6 @@
 //   lambda = eta |w| / (|g| + decay |w|),  v = mu v + lr lambda (g + decay w),  w -= v
 // lambda is 1 where a norm is 0. Parameters of one dimension (biases, normalisations) take
 // lambda 1 and no decay.
-#include <optional>
-
 #include "core/error.h"
 #include "core/zero_pages.h"
 #include "replica/optimiser.h"
@@ -18,7 +16,8 @@ class Lars final : public Optimiser {
       : model_(model),
         momentum_(options.number("momentum")),
         weight_decay_(options.number("weight_decay")),
-        eta_(options.number("eta")) {}
+        eta_(options.number("eta")),
+        velocity_(model.count() * size_of(Type::fp32)) {}
 
   void step(double lr, std::uint64_t, Slice part) override {
     std::vector<const Parameter*> layers;
@@ -38,21 +37,14 @@ class Lars final : public Optimiser {
   bool ignores_scale() const override { return true; }
   bool needs_whole_layers() const override { return true; }
 
-  std::vector<OptimiserState> state() override {
-    allocate();
-    return {{"velocity", velocity_->floats()}};
-  }
+  std::vector<OptimiserState> state() override { return {{"velocity", velocity_.floats()}}; }
 
  private:
   void step_layer(double lr, const Parameter& layer) {
     const torch::NoGradGuard no_grad;
-    allocate();
-    const auto view = [&](float* all) {
-      return torch::from_blob(all + layer.slice.begin, static_cast<std::int64_t>(layer.slice.count),
-                              torch::kFloat);
-    };
-    const torch::Tensor weights = view(model_.weights()), gradients = view(model_.gradients());
-    const torch::Tensor velocity = view(velocity_->floats().data());
+    const torch::Tensor weights = view_of(model_.weights(), layer.slice);
+    const torch::Tensor gradients = view_of(model_.gradients(), layer.slice);
+    const torch::Tensor velocity = view_of(velocity_.floats().data(), layer.slice);
 
     const bool adapts = layer.shape.size() > 1;
     const double decay = adapts ? weight_decay_ : 0;
@@ -69,13 +61,9 @@ class Lars final : public Optimiser {
     gradients.zero_();
   }
 
-  void allocate() {
-    if (!velocity_) velocity_.emplace(model_.count() * size_of(Type::fp32));
-  }
-
   const FlatModel& model_;
   double momentum_, weight_decay_, eta_;
-  std::optional<ZeroPages> velocity_;
+  ZeroPages velocity_;
 };
 
 }  // namespace

@@ -73,4 +73,9 @@ std::unique_ptr<Network> network_of(const torch::nn::ModuleHolder<Module>& holde
   return network_of(holder.ptr());
 }
 
+// A network that somebody else wrote: TorchScript, as torch.jit.save leaves it. Our own copy of
+// what the file holds; the file itself is never written, also not by save(). UsageError if it
+// cannot be read or is no TorchScript.
+std::unique_ptr<Network> load_script(const std::string& path);
+
 }  // namespace lockstep

@@ -49,4 +49,8 @@ std::unique_ptr<Optimiser> make_optimiser(const Options& options, const FlatMode
   return row_named("optimizer", options.name(), kRows).make(options, model);
 }
 
+torch::Tensor view_of(float* all, Slice part) {
+  return torch::from_blob(all + part.begin, static_cast<std::int64_t>(part.count), torch::kFloat);
+}
+
 }  // namespace lockstep

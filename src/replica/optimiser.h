@@ -50,6 +50,12 @@ Options optimiser_options(std::string_view spec);
 // The model's memory must outlive it.
 std::unique_ptr<Optimiser> make_optimiser(const Options&, const FlatModel&);
 
+// What rules share. A tensor that views this part of a run of numbers:
+torch::Tensor view_of(float* all, Slice part);
+// What LibTorch does in several passes over all numbers, passes over what a cache holds do sooner:
+// blocks of so many.
+inline constexpr std::size_t kBlock = 32768;
+
 #define OPTIMISER(function, name, defaults, description) \
   std::unique_ptr<Optimiser> make_##function(const Options&, const FlatModel&);
 #include "replica/optimisers.def"

@@ -1,7 +1,5 @@
 // Stochastic gradient descent as torch::optim::SGD writes it: v = mu v + (1 - dampening) g and
 // w -= lr v, so a change of the learning rate needs no correction of v.
-#include <optional>
-
 #include "core/kernels.h"
 #include "core/zero_pages.h"
 #include "replica/optimiser.h"
@@ -16,7 +14,8 @@ class Sgd final : public Optimiser {
         momentum_(static_cast<float>(options.number("momentum"))),
         take_(static_cast<float>(1 - options.number("dampening"))),
         weight_decay_(static_cast<float>(options.number("weight_decay"))),
-        nesterov_(options.flag("nesterov")) {}
+        nesterov_(options.flag("nesterov")),
+        velocity_(momentum_ != 0 ? model.count() * size_of(Type::fp32) : 0) {}
 
   void step(double lr, std::uint64_t updates, Slice part) override {
     SgdRule rule{.minus_lr = static_cast<float>(-lr),
@@ -29,7 +28,7 @@ class Sgd final : public Optimiser {
     if (updates == 0) rule.keep = -0.0f, rule.take = 1;
     float* const weights = model_.weights();
     float* const gradients = model_.gradients();
-    float* const velocity = momentum_ != 0 ? this->velocity() : nullptr;
+    float* const velocity = momentum_ != 0 ? velocity_.floats().data() : nullptr;
     at::parallel_for(0, static_cast<std::int64_t>(part.count), at::internal::GRAIN_SIZE,
                      [&](std::int64_t begin, std::int64_t end) {
                        const std::size_t at = part.begin + static_cast<std::size_t>(begin);
@@ -41,20 +40,14 @@ class Sgd final : public Optimiser {
 
   std::vector<OptimiserState> state() override {
     if (momentum_ == 0) return {};
-    velocity();
-    return {{"velocity", velocity_->floats()}};
+    return {{"velocity", velocity_.floats()}};
   }
 
  private:
-  float* velocity() {
-    if (!velocity_) velocity_.emplace(model_.count() * size_of(Type::fp32));
-    return velocity_->floats().data();
-  }
-
   const FlatModel& model_;
   float momentum_, take_, weight_decay_;
   bool nesterov_;
-  std::optional<ZeroPages> velocity_;
+  ZeroPages velocity_;  // without momentum: no memory
 };
 
 }  // namespace

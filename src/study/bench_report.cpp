@@ -1,5 +1,4 @@
-#include "study/bench_report.h"
-
+// Measurements of `bench allreduce`: a report's rows, and what they say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,22 +8,13 @@
 #include "collectives/all_reduce.h"
 #include "core/error.h"
 #include "core/units.h"
-#include "study/statistics.h"
+#include "study/findings.h"
 #include "train/cluster_spec.h"
 
 namespace lockstep::study {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json estimate_json(const std::vector<double>& values) {
-  if (values.empty()) return nullptr;
-  const Estimate e = estimate(values);
-  return {{"mean", e.mean},
-          {"low", e.low ? Json(*e.low) : Json()},
-          {"high", e.high ? Json(*e.high) : Json()},
-          {"n", e.n}};
-}
 
 // Ranks fill hosts one by one, as the launcher and the simulation place them.
 Place place_of(const Flags& flags, int ranks) {
@@ -42,91 +32,32 @@ Place place_of(const Flags& flags, int ranks) {
   return place;
 }
 
+// What the formula says that all ranks and the busiest one send, in bytes; null for engines and
+// collectives that have none.
 struct Sent {
-  std::size_t total = 0, busiest = 0;
+  Json total, busiest;
 };
 
-// In bytes; nothing for engines and collectives that have no formula.
-Json formula(const Json& row, const Flags& flags, bool busiest) {
-  if (row.value("engine", "") != "lockstep" || row.value("op", "") != "allreduce") return nullptr;
+Sent formula(const Json& row, const Flags& flags) {
+  if (row.value("engine", "") != "lockstep" || row.value("op", "") != "allreduce") return {};
   try {
     const AllReduceRow& algorithm = all_reduce_named(row.at("chosen").get<std::string>());
-    if (!algorithm.sent) return nullptr;
+    if (!algorithm.sent) return {};
     const std::size_t width = size_of(type_named(row.at("type").get<std::string>()));
     const int ranks = row.at("ranks");
     const Place place = place_of(flags, ranks);
-    Sent sent;
+    std::size_t total = 0, busiest = 0;
     for (int r = 0; r < ranks; ++r) {
       const std::size_t bytes =
           width * algorithm.sent(row.at("bytes").get<std::size_t>() / width, place, r);
-      sent.total += bytes;
-      sent.busiest = std::max(sent.busiest, bytes);
+      total += bytes;
+      busiest = std::max(busiest, bytes);
     }
-    return busiest ? sent.busiest : sent.total;
+    return {total, busiest};
   } catch (const std::exception&) {
-    return nullptr;  // an older program's row: shown as it is
+    return {};  // an older program's row: shown as it is
   }
 }
-
-}  // namespace
-
-Json bench_rows(const Study& study, const Records& records) {
-  struct Cell {
-    Json row;
-    std::vector<double> times, bandwidths;
-    std::uint64_t wrong = 0;
-    Flags flags;
-    std::string command;
-  };
-  using Key = std::tuple<std::string, std::string, std::string, int, std::size_t>;
-  std::vector<std::pair<Key, Cell>> cells;
-  for (const Variant& variant : study.variants)
-    for (const std::string& id : variant.runs) {
-      const RunRecord& record = records.at(id);
-      if (!record.done() || !record.result.is_object()) continue;
-      for (const Json& row : record.result.value("rows", Json::array())) {
-        if (row.value("op", "ratio") == "ratio") continue;
-        const Json collective = row.value("collective", Json());
-        const Key key{variant.label, row.value("engine", ""),
-                      collective.is_string() ? collective.get<std::string>() : "",
-                      row.value("ranks", 0), row.value("bytes", std::size_t{0})};
-        auto cell = std::ranges::find(cells, key, &std::pair<Key, Cell>::first);
-        if (cell == cells.end())
-          cell = cells.insert(
-              cells.end(),
-              {key, {row, {}, {}, 0, variant.flags, command_line(study, study.run(id))}});
-        cell->second.times.push_back(row.value("time_us", 0.0));
-        cell->second.bandwidths.push_back(row.value("busbw_GBps", 0.0));
-        if (row.contains("wrong") && row["wrong"].is_number())
-          cell->second.wrong += row["wrong"].get<std::uint64_t>();
-      }
-    }
-  Json all = Json::array();
-  for (const auto& [key, cell] : cells) {
-    const Json& row = cell.row;
-    all.push_back({{"variant", std::get<0>(key)},
-                   {"collective", row.value("collective", Json())},
-                   {"chosen", row.value("chosen", Json())},
-                   {"engine", row.value("engine", "")},
-                   {"transport", row.value("transport", "")},
-                   {"ranks", row.value("ranks", 0)},
-                   {"bytes", row.value("bytes", std::size_t{0})},
-                   {"type", row.value("type", "")},
-                   {"time_us", estimate_json(cell.times)},
-                   {"busbw_GBps", estimate_json(cell.bandwidths)},
-                   {"bytes_sent_total", row.value("bytes_sent_total", Json())},
-                   {"bytes_sent_busiest", row.value("bytes_sent_busiest", Json())},
-                   {"formula_total", formula(row, cell.flags, false)},
-                   {"formula_busiest", formula(row, cell.flags, true)},
-                   {"wrong", cell.wrong},
-                   {"command", cell.command}});
-  }
-  return all;
-}
-
-namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string name_of(const Json& row) {
   const bool ours = row["engine"] == "lockstep" && row["collective"].is_string();
@@ -181,6 +112,61 @@ std::string bytes_against_formula(const Json& rows) {
 }
 
 }  // namespace
+
+Json bench_rows(const Study& study, const Records& records) {
+  struct Cell {
+    Json row;
+    std::vector<double> times, bandwidths;
+    std::uint64_t wrong = 0;
+    Flags flags;
+    std::string command;
+  };
+  using Key = std::tuple<std::string, std::string, std::string, int, std::size_t>;
+  std::vector<std::pair<Key, Cell>> cells;
+  for (const Variant& variant : study.variants)
+    for (const std::string& id : variant.runs) {
+      const RunRecord& record = records.at(id);
+      if (!record.done()) continue;
+      for (const Json& row : list_at(record.result, "rows")) {
+        if (row.value("op", "ratio") == "ratio") continue;
+        const Json collective = row.value("collective", Json());
+        const Key key{variant.label, row.value("engine", ""),
+                      collective.is_string() ? collective.get<std::string>() : "",
+                      row.value("ranks", 0), row.value("bytes", std::size_t{0})};
+        auto cell = std::ranges::find(cells, key, &std::pair<Key, Cell>::first);
+        if (cell == cells.end())
+          cell = cells.insert(
+              cells.end(),
+              {key, {row, {}, {}, 0, variant.flags, command_line(study, study.run(id))}});
+        cell->second.times.push_back(row.value("time_us", 0.0));
+        cell->second.bandwidths.push_back(row.value("busbw_GBps", 0.0));
+        if (row.contains("wrong") && row["wrong"].is_number())
+          cell->second.wrong += row["wrong"].get<std::uint64_t>();
+      }
+    }
+  Json all = Json::array();
+  for (const auto& [key, cell] : cells) {
+    const Json& row = cell.row;
+    const Sent sent = formula(row, cell.flags);
+    all.push_back({{"variant", std::get<0>(key)},
+                   {"collective", row.value("collective", Json())},
+                   {"chosen", row.value("chosen", Json())},
+                   {"engine", row.value("engine", "")},
+                   {"transport", row.value("transport", "")},
+                   {"ranks", row.value("ranks", 0)},
+                   {"bytes", row.value("bytes", std::size_t{0})},
+                   {"type", row.value("type", "")},
+                   {"time_us", to_json(estimate(cell.times))},
+                   {"busbw_GBps", to_json(estimate(cell.bandwidths))},
+                   {"bytes_sent_total", row.value("bytes_sent_total", Json())},
+                   {"bytes_sent_busiest", row.value("bytes_sent_busiest", Json())},
+                   {"formula_total", sent.total},
+                   {"formula_busiest", sent.busiest},
+                   {"wrong", cell.wrong},
+                   {"command", cell.command}});
+  }
+  return all;
+}
 
 std::vector<std::string> bench_findings(const Json& rows) {
   using Place = std::tuple<int, std::string, std::size_t>;

@@ -1,5 +1,4 @@
-#include "study/csv_chart.h"
-
+// A chart of a study's CSV.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -9,6 +8,7 @@
 #include "core/error.h"
 #include "core/names.h"
 #include "core/units.h"
+#include "study/chart.h"
 #include "study/figures.h"
 
 namespace lockstep::study {
@@ -251,19 +251,14 @@ class ChartMaker {
     return text + " Data: " + (slash == std::string::npos ? path_ : path_.substr(slash + 1)) + ".";
   }
 
-  static const Figure* figure_named(const std::string& key) {
-    for (const Figure& f : figures())
-      if (f.key == key) return &f;
-    return nullptr;
-  }
   static std::string unit_of(const std::string& key) {
-    const Figure* f = figure_named(key);
+    const Figure* f = find_figure(key);
     return f ? std::string(f->unit) : "";
   }
   // What a figure is called, without its unit.
   static std::string name_of(const std::string& key) {
     if (key == "seconds") return "training time";
-    if (const Figure* f = figure_named(key)) return std::string(f->label);
+    if (const Figure* f = find_figure(key)) return std::string(f->label);
     std::string words = key;
     std::ranges::replace(words, '_', ' ');
     return words;

@@ -15,16 +15,12 @@ Value number(const Json& object, const char* key) {
   return value.is_null() ? Value() : value.get<double>();
 }
 
-Json details(const RunRecord& run) {
-  return run.result.is_object() ? run.result.value("workers_detail", Json::array()) : Json::array();
-}
-
 enum class Over { all, workers };
 enum class Fold { sum, mean, most };
 
 Value folded(const RunRecord& run, const char* key, Over over, Fold fold) {
   double sum = 0, most = 0, n = 0;
-  for (const Json& rank : details(run)) {
+  for (const Json& rank : list_at(run.result, "workers_detail")) {
     if (over == Over::workers && rank.value("role", "") != "worker") continue;
     const Value value = number(rank, key);
     if (!value) return {};
@@ -43,8 +39,7 @@ Value per_step(const RunRecord& run, Value total) {
 }
 
 Value in_staleness(const RunRecord& run, const char* key) {
-  if (!run.result.is_object() || !run.result.contains("staleness")) return {};
-  return number(run.result["staleness"], key);
+  return number(member(run.result, "staleness"), key);
 }
 
 // Column figures come from a key of `result` or from a fold over the ranks.
@@ -106,21 +101,72 @@ constexpr Figure kFigures[] = {
 #undef RANKS
 #undef PER_STEP
 
-bool holds(const RunRecord& run, const char* key) {
-  return run.result.is_object() && run.result.contains(key) && run.result[key] == true;
-}
-
 }  // namespace
+
+Json to_json(const Estimate& e, const char* mean) {
+  const auto or_null = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  return {{mean, e.mean}, {"low", or_null(e.low)}, {"high", or_null(e.high)}, {"n", e.n}};
+}
 
 std::span<const Figure> figures() { return kFigures; }
 
-const Figure& figure(std::string_view key) {
+const Figure* find_figure(std::string_view key) {
   const auto found = std::ranges::find(kFigures, key, &Figure::key);
-  if (found == std::end(kFigures)) throw InternalError(fmt::format("no figure {}", key));
-  return *found;
+  return found == std::end(kFigures) ? nullptr : found;
 }
 
-bool oversubscribed(const RunRecord& run) { return holds(run, "oversubscribed"); }
-bool simulated(const RunRecord& run) { return holds(run, "simulated"); }
+const Figure& figure(std::string_view key) {
+  if (const Figure* found = find_figure(key)) return *found;
+  throw InternalError(fmt::format("no figure {}", key));
+}
+
+bool oversubscribed(const RunRecord& run) { return member(run.result, "oversubscribed") == true; }
+bool simulated(const RunRecord& run) { return member(run.result, "simulated") == true; }
+
+bool Compared::comparable(const Compared& other) const {
+  return variant->group == other.variant->group && simulated == other.simulated &&
+         variant->tuned.empty() == other.variant->tuned.empty();
+}
+
+std::optional<Estimate> Compared::of(std::string_view figure) const {
+  const auto found = values.find(figure);
+  if (found == values.end()) return {};
+  std::vector<double> all;
+  for (const auto& [seed, value] : found->second) all.push_back(value);
+  return estimate(all);
+}
+
+std::optional<Estimate> Compared::against_baseline(std::string_view key) const {
+  if (!baseline) return {};
+  const auto mine = values.find(key), theirs = baseline->values.find(key);
+  if (mine == values.end() || theirs == baseline->values.end()) return {};
+  return figure(key).as_ratio ? paired_ratio(mine->second, theirs->second)
+                              : paired_difference(mine->second, theirs->second);
+}
+
+std::vector<Compared> compare(const Study& study, const Records& records) {
+  std::vector<Compared> all;
+  for (const Variant& variant : study.variants) {
+    Compared& one = all.emplace_back();
+    one.variant = &variant;
+    one.simulated = variant.simulated;
+    for (const std::string& id : variant.runs) {
+      const RunRecord& record = records.at(id);
+      if (!record.done()) continue;
+      one.oversubscribed |= oversubscribed(record);
+      one.simulated |= simulated(record);
+      for (const Figure& f : figures())
+        if (const auto value = f.of(record)) one.values[f.key][study.run(id).seed] = *value;
+    }
+  }
+  for (Compared& one : all)
+    for (const Compared& other : all)
+      if (&one != &other && other.variant->name == study.baseline &&
+          one.variant->name != study.baseline && one.comparable(other))
+        one.baseline = &other;
+  return all;
+}
 
 }  // namespace lockstep::study

@@ -10,8 +10,6 @@
 
 #include "core/error.h"
 #include "core/units.h"
-#include "study/bench_report.h"
-#include "study/comparison.h"
 
 namespace lockstep::study {
 namespace {
@@ -78,10 +76,7 @@ std::string against_text(const Compared& c, std::string_view key) {
   const Figure& f = figure(key);
   const Estimate e = *c.against_baseline(key);
   const char* unit = f.as_ratio ? " times" : f.unit == "%" ? " points" : "";
-  const std::string interval =
-      e.low && !exact(e)
-          ? fmt::format(", 95 % interval {} to {}", change_text(*e.low, f), change_text(*e.high, f))
-          : "";
+  const std::string interval = e.low && !exact(e) ? interval_text(e, f) : "";
   return fmt::format("{}{}{}, {}", change_text(e.mean, f), unit, interval, runs_text(e.n));
 }
 
@@ -233,17 +228,13 @@ std::string missing_reason(const Study& study) {
 
 using Members = std::vector<const Compared*>;
 
-// Variants that can be held against each other: same point of the grid, all measured or all
-// simulated, all tuned or none.
+// Variants that can be held against each other.
 std::vector<Members> sets_of(const std::vector<Compared>& all) {
   std::vector<Members> sets;
   for (const Compared& c : all) {
     if (c.values.empty()) continue;
-    const auto same = std::ranges::find_if(sets, [&](const Members& set) {
-      const Compared& other = *set[0];
-      return c.variant->group == other.variant->group && c.simulated == other.simulated &&
-             c.variant->tuned.empty() == other.variant->tuned.empty();
-    });
+    const auto same =
+        std::ranges::find_if(sets, [&](const Members& set) { return c.comparable(*set[0]); });
     if (same == sets.end())
       sets.push_back({&c});
     else

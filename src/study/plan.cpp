@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/names.h"
 #include "core/whole_file.h"
-#include "study/study_file.h"
 
 namespace lockstep::study {
 namespace {
@@ -97,6 +96,9 @@ std::string shown(const Given& value) {
   return text.starts_with(',') ? text.substr(1) : text;
 }
 
+constexpr const char *kMeasuredStep = "step=measured", *kAloneStep = "step=alone";
+constexpr const char* kMeasuredJitter = "jitter=measured";
+
 bool mentions(const Flags& flags, const char* words) {
   const auto cluster = flags.find("cluster");
   return cluster != flags.end() && cluster->second.text().find(words) != std::string::npos;
@@ -112,13 +114,7 @@ bool simulates(const Flags& flags) {
 
 // Runs can be checked before anybody knows how long a step takes.
 Flags with_some_step(Flags flags) {
-  const std::pair<const char*, const char*> some[] = {
-      {kMeasuredStep, "step=100ms"}, {kAloneStep, "step=100ms"}, {kMeasuredJitter, "jitter=0.1"}};
-  for (const auto& [words, value] : some) {
-    if (!mentions(flags, words)) continue;
-    std::string& text = flags.at("cluster").values.at(0);
-    text.replace(text.find(words), std::string_view(words).size(), value);
-  }
+  set_pace(flags, "step=100ms", "jitter=0.1");
   return flags;
 }
 
@@ -283,6 +279,16 @@ std::string size_note_of(const StudyFile& file) {
 }
 
 }  // namespace
+
+void set_pace(Flags& flags, const std::string& step, const std::string& jitter) {
+  const auto cluster = flags.find("cluster");
+  if (cluster == flags.end() || cluster->second.values.empty()) return;
+  std::string& text = cluster->second.values[0];
+  for (const auto& [words, setting] :
+       {std::pair{kMeasuredStep, &step}, {kAloneStep, &step}, {kMeasuredJitter, &jitter}})
+    if (const auto at = text.find(words); at != std::string::npos)
+      text.replace(at, std::string_view(words).size(), *setting);
+}
 
 std::string run_id(const std::string& command, const nlohmann::json& settings,
                    const std::string& timed_by, std::uint64_t repeat) {

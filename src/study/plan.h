@@ -7,16 +7,37 @@
 
 #include "study/study.h"
 #include "study/study_file.h"
-#include "study/subject.h"
 
 namespace lockstep::study {
 
-// Stands for a simulated step's time in [twin]: step=measured is that of the run which the twin
-// simulates, step=alone that of one worker which has the machine to itself.
-inline constexpr const char* kMeasuredStep = "step=measured";
-inline constexpr const char* kAloneStep = "step=alone";
-// Likewise for how unlike the steps of its workers were.
-inline constexpr const char* kMeasuredJitter = "jitter=measured";
+// The command whose runs a study compares. cli/ knows the commands and their flags; a study asks
+// it.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  // "train", "bench allreduce".
+  virtual std::string command() const = 0;
+  // The names of the flags that a study may set.
+  virtual std::vector<std::string> flags() const = 0;
+  // Which source the program was built from, for records.
+  virtual std::string commit() const { return ""; }
+  // Does it take --seed? If not, repeats are the same command again.
+  virtual bool seeded() const = 0;
+  // What these flags come to, less whatever is as it would be without any flags, with hashes of the
+  // files that they name and of the program's source: two lists of flags that mean the same run
+  // give the same settings, and what would come out different gives others. UsageError if the
+  // command would refuse them.
+  virtual nlohmann::json settings(const Flags&) const = 0;
+  // Flags of a short run that shows how long a step takes a worker that has the machine to itself,
+  // in a run with these flags. UsageError where there is no such thing.
+  virtual Flags alone(const Flags&) const = 0;
+};
+
+// In [twin], words of --cluster stand for what a run has shown: step=measured for a step's time in
+// the run which the twin simulates, step=alone for that of one worker which has the machine to
+// itself, jitter=measured for how unlike the steps of its workers were. Puts these settings in
+// their place: step=3ms, jitter=0.1.
+void set_pace(Flags&, const std::string& step, const std::string& jitter);
 
 // Everything but what tuning adds. Trials of tuning come first, then, seed by seed, each variant's
 // run, and the twins of that seed: so a study cut short is balanced, and a slow hour hits all

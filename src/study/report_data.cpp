@@ -1,27 +1,23 @@
 #include "study/report_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "core/error.h"
 #include "core/json_text.h"
 #include "measure/machine.h"
-#include "study/bench_report.h"
-#include "study/comparison.h"
 #include "study/findings.h"
-#include "study/results.h"
-#include "study/samples.h"
-#include "study/statistics.h"
 #include "train/config.h"
 
 namespace lockstep::study {
 namespace {
 
-// How a variant's score went, over its seeds.
-
 using Json = nlohmann::ordered_json;
 
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// How a variant's score went, over its seeds.
 // A point for each step that was scored: means over the runs that are done, the score with its
 // interval, and how many runs it stands for.
 Json mean_curve(const Variant& variant, const Records& records) {
@@ -45,19 +41,14 @@ Json mean_curve(const Variant& variant, const Records& records) {
     }
     if (const auto score = values.find("score"); score != values.end()) {
       const Estimate e = estimate(score->second);
-      point["low"] = e.low ? Json(*e.low) : Json();
-      point["high"] = e.high ? Json(*e.high) : Json();
+      point["low"] = or_null(e.low);
+      point["high"] = or_null(e.high);
       point["n"] = e.n;
     }
     curve.push_back(std::move(point));
   }
   return curve;
 }
-
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 // As many points a curve as keep a report of many runs small.
 std::size_t points_for(std::size_t runs) {
@@ -103,14 +94,9 @@ Json columns_json(const std::vector<Compared>& all, const Json& target) {
 }
 
 Json figure_json(const Compared& c, std::string_view key) {
-  const Estimate e = *c.of(key);
-  Json values = Json::array();
-  for (const auto& [seed, value] : c.values.at(key)) values.push_back(value);
-  return {{"mean", e.mean},
-          {"low", or_null(e.low)},
-          {"high", or_null(e.high)},
-          {"n", e.n},
-          {"values", values}};
+  Json json = to_json(*c.of(key));
+  for (const auto& [seed, value] : c.values.at(key)) json["values"].push_back(value);
+  return json;
 }
 
 Json variant_json(const Study& study, const Records& records, const Compared& c) {
@@ -120,10 +106,7 @@ Json variant_json(const Study& study, const Records& records, const Compared& c)
     if (!c.values.contains(f.key)) continue;
     figures_of[std::string(f.key)] = figure_json(c, f.key);
     if (const auto e = c.against_baseline(f.key))
-      against[std::string(f.key)] = {{f.as_ratio ? "ratio" : "difference", e->mean},
-                                     {"low", or_null(e->low)},
-                                     {"high", or_null(e->high)},
-                                     {"n", e->n}};
+      against[std::string(f.key)] = to_json(*e, f.as_ratio ? "ratio" : "difference");
   }
   return {{"label", v.label},
           {"group", v.group},
@@ -259,11 +242,7 @@ Json run_report(const std::string& folder, const ReportContext& context) {
         fmt::format("{} holds neither study.json nor run.json: name a study's or a "
                     "run's folder",
                     folder));
-  const auto text = [&](const char* key) {
-    return record.config.contains(key) && record.config[key].is_string()
-               ? record.config[key].get<std::string>()
-               : "";
-  };
+  const auto text = [&](const char* key) { return text_at(record.config, key); };
   Study study;
   study.command = "train";
   study.title = fmt::format("{} on {}, {}", text("model"), text("data"), text("strategy"));

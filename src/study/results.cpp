@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/json_text.h"
 #include "study/figures.h"
@@ -17,8 +18,9 @@ constexpr const char* kSettings[] = {
     "workers",      "servers", "threads", "strategy",  "model",     "batch",
     "global_batch", "epochs",  "samples", "seconds",   "optimizer", "lr_schedule",
     "lr_scaling",   "split",   "cluster", "transport", "shape"};
-constexpr const char* kFacts[] = {"collective",      "data",          "metric",      "steps",
-                                  "effective_batch", "split_seconds", "model_sha256"};
+constexpr const char* kFacts[] = {"collective",      "data",          "metric",       "steps",
+                                  "effective_batch", "split_seconds", "model_sha256", "simulated",
+                                  "oversubscribed"};
 constexpr const char* kBench[] = {"op",
                                   "engine",
                                   "collective",
@@ -36,20 +38,27 @@ constexpr const char* kBench[] = {"op",
                                   "wrong",
                                   "repeats"};
 
-std::string text_of(const Json& value) {
+std::string at(const Json& object, const char* key) {
+  const Json value = member(object, key);
   if (value.is_null()) return "";
   return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
-std::string at(const Json& object, const char* key) {
-  return object.is_object() && object.contains(key) ? text_of(object[key]) : "";
+using Field = std::pair<std::string, std::string>;  // its column's name, and what it says
+using Row = std::vector<Field>;
+
+void add(Row& row, std::span<const char* const> keys, const Json& object) {
+  for (const char* key : keys) row.emplace_back(key, at(object, key));
 }
 
-void add(std::vector<std::string>& fields, std::span<const char* const> more) {
-  fields.insert(fields.end(), more.begin(), more.end());
+// The names or the fields of a row.
+std::string line_of(const Row& row, std::string Field::*part) {
+  std::vector<std::string> fields;
+  for (const Field& field : row) fields.push_back(field.*part);
+  return csv_line(fields);
 }
 
-std::vector<std::string> run_fields(const Study& study, const Run& run) {
+Row run_row(const Study& study, const Run& run, const RunRecord& record) {
   std::string trial = "no";
   for (const Trial& t : study.trials)
     if (t.run == run.id) trial = "yes";
@@ -57,46 +66,44 @@ std::vector<std::string> run_fields(const Study& study, const Run& run) {
   for (const Variant& v : study.variants)
     if (std::ranges::find(v.runs, run.id) != v.runs.end())
       variants += (variants.empty() ? "" : " | ") + v.label;
-  return {run.id,
-          variants.empty() ? run.variant : variants,
-          trial,
-          std::to_string(run.seed),
-          run.status,
-          run.reason,
-          run.seconds > 0 ? fmt::format("{:.3f}", run.seconds) : ""};
+  return {{"run", run.id},
+          {"variant", variants.empty() ? run.variant : variants},
+          {"tuning_trial", trial},
+          {"seed", std::to_string(run.seed)},
+          {"status", run.status},
+          {"reason", run.reason},
+          {"wall_seconds", run.seconds > 0 ? fmt::format("{:.3f}", run.seconds) : ""},
+          {"commit", at(record.facts, "commit")}};
 }
-constexpr const char* kRun[] = {"run",    "variant", "tuning_trial", "seed",
-                                "status", "reason",  "wall_seconds"};
-// Of a training; of a benchmark only the first.
-constexpr const char* kSource[] = {"commit", "curve_file"};
 
-// The points of a curve, as run_record.h names them.
-constexpr const char* kPoint[] = {"epoch", "step", "seconds",    "bytes",
-                                  "score", "loss", "train_loss", "consensus_distance"};
-
-std::string bench_csv(const Study& study, const Records& records) {
-  std::vector<std::string> head;
-  add(head, kRun);
-  head.emplace_back("commit");
-  add(head, kBench);
-  head.emplace_back("command");
-  std::string csv = csv_line(head);
-  for (const Run& run : study.runs) {
-    const RunRecord& record = records.at(run.id);
-    Json rows =
-        record.result.is_object() ? record.result.value("rows", Json::array()) : Json::array();
-    std::erase_if(rows.get_ref<Json::array_t&>(),
-                  [](const Json& row) { return at(row, "op") == "ratio"; });
-    if (rows.empty()) rows.push_back(Json::object());  // a run that failed has its row as well
-    for (const Json& row : rows) {
-      std::vector<std::string> fields = run_fields(study, run);
-      fields.push_back(at(record.facts, "commit"));
-      for (const char* key : kBench) fields.push_back(at(row, key));
-      fields.push_back(command_line(study, run));
-      csv += csv_line(fields);
-    }
+Row training_row(const Study& study, const Run& run, const RunRecord& record,
+                 const std::string& curve_file) {
+  Row row = run_row(study, run, record);
+  row.emplace_back("curve_file", record.curve.empty() ? "" : curve_file);
+  add(row, kSettings, record.config);
+  add(row, kFacts, record.result);
+  for (const Figure& f : figures()) {
+    const auto value = f.of(record);
+    row.emplace_back(f.key, value ? fmt::format("{}", *value) : "");
   }
-  return csv;
+  row.emplace_back("command", command_line(study, run));
+  return row;
+}
+
+Row bench_row(const Study& study, const Run& run, const RunRecord& record, const Json& measured) {
+  Row row = run_row(study, run, record);
+  add(row, kBench, measured);
+  row.emplace_back("command", command_line(study, run));
+  return row;
+}
+
+Row curve_row(const Run& run, const Json& point) {
+  // As run_record.h names them.
+  constexpr const char* kPoint[] = {"epoch", "step", "seconds",    "bytes",
+                                    "score", "loss", "train_loss", "consensus_distance"};
+  Row row{{"run", run.id}, {"variant", run.variant}, {"seed", std::to_string(run.seed)}};
+  add(row, kPoint, point);
+  return row;
 }
 
 }  // namespace
@@ -123,44 +130,29 @@ std::string csv_line(const std::vector<std::string>& fields) {
 }
 
 std::string curves_csv(const Study& study, const Records& records) {
-  std::vector<std::string> head{"run", "variant", "seed"};
-  add(head, kPoint);
-  std::string csv = csv_line(head);
+  std::string csv = line_of(curve_row({}, {}), &Field::first);
   for (const Run& run : study.runs)
-    for (const Json& point : records.at(run.id).curve) {
-      std::vector<std::string> fields{run.id, run.variant, std::to_string(run.seed)};
-      for (const char* key : kPoint) fields.push_back(at(point, key));
-      csv += csv_line(fields);
-    }
+    for (const Json& point : records.at(run.id).curve)
+      csv += line_of(curve_row(run, point), &Field::second);
   return csv;
 }
 
 std::string results_csv(const Study& study, const Records& records, const std::string& curve_file) {
-  if (study.command != "train") return bench_csv(study, records);
-  std::vector<std::string> head;
-  add(head, kRun);
-  add(head, kSource);
-  add(head, kSettings);
-  add(head, kFacts);
-  head.insert(head.end(), {"simulated", "oversubscribed"});
-  for (const Figure& f : figures()) head.emplace_back(f.key);
-  head.emplace_back("command");
-  std::string csv = csv_line(head);
+  const bool trains = study.command == "train";
+  std::string csv = line_of(trains ? training_row(study, {}, {}, "") : bench_row(study, {}, {}, {}),
+                            &Field::first);
   for (const Run& run : study.runs) {
     const RunRecord& record = records.at(run.id);
-    std::vector<std::string> fields = run_fields(study, run);
-    fields.push_back(at(record.facts, "commit"));
-    fields.push_back(record.curve.empty() ? "" : curve_file);
-    for (const char* key : kSettings) fields.push_back(at(record.config, key));
-    for (const char* key : kFacts) fields.push_back(at(record.result, key));
-    for (const char* key : {"simulated", "oversubscribed"})
-      fields.push_back(at(record.result, key));
-    for (const Figure& f : figures()) {
-      const auto value = f.of(record);
-      fields.push_back(value ? fmt::format("{}", *value) : "");
+    if (trains) {
+      csv += line_of(training_row(study, run, record, curve_file), &Field::second);
+      continue;
     }
-    fields.push_back(command_line(study, run));
-    csv += csv_line(fields);
+    Json rows = list_at(record.result, "rows");
+    std::erase_if(rows.get_ref<Json::array_t&>(),
+                  [](const Json& row) { return at(row, "op") == "ratio"; });
+    if (rows.empty()) rows.push_back(Json::object());  // a run that failed has its row as well
+    for (const Json& measured : rows)
+      csv += line_of(bench_row(study, run, record, measured), &Field::second);
   }
   return csv;
 }

@@ -31,7 +31,21 @@ void write_run(const std::string& folder, const std::string& status, const std::
 nlohmann::ordered_json json_lines(const std::string& text);
 // The file's text, or nothing if it can't be read.
 std::string text_of(const std::string& path);
+// What is at `key` of an object; null: there is nothing, or it is no object.
+nlohmann::ordered_json member(const nlohmann::ordered_json& object, const char* key);
+// The list at `key`, or an empty one.
+nlohmann::ordered_json list_at(const nlohmann::ordered_json& object, const char* key);
+// The text at `key`, or an empty one.
+std::string text_at(const nlohmann::ordered_json& object, const char* key);
 // A number at `key`, or null.
 nlohmann::ordered_json number_at(const nlohmann::ordered_json& object, const char* key);
+
+// What each rank used over time, from worker-R.jsonl, thin enough to be drawn. One object a rank:
+// rank, role, host, and arrays of equal length by time `t`; totals have become rates. At most
+// `points` each, every one for an equal part of the samples, so that nothing between two points is
+// lost. Empty where a run has no samples.
+nlohmann::ordered_json samples_of(const std::string& run_folder, std::size_t points);
+// One rank's, from its file's lines.
+nlohmann::ordered_json thinned(const nlohmann::ordered_json& lines, std::size_t points);
 
 }  // namespace lockstep::study

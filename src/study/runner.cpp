@@ -61,10 +61,10 @@ struct Pace {
 
 Pace pace_of(const std::string& folder) {
   const RunRecord record = read_run(folder);
-  if (!record.done() || !record.result.is_object()) return {};
+  if (!record.done()) return {};
   double seconds = 0;
   int workers = 0;
-  for (const auto& rank : record.result.value("workers_detail", nlohmann::ordered_json::array())) {
+  for (const auto& rank : list_at(record.result, "workers_detail")) {
     if (rank.value("role", "") != "worker") continue;
     const auto computed = number_at(rank, "compute_seconds");
     seconds += computed.is_null() ? 0 : computed.get<double>();
@@ -76,18 +76,6 @@ Pace pace_of(const std::string& folder) {
   const double step_s = seconds / workers / steps;
   const auto deviation = number_at(record.result, "compute_deviation_seconds");
   return {step_s, deviation.is_null() ? 0 : deviation.get<double>() / step_s};
-}
-
-// The words of step=measured, step=alone and jitter=measured, replaced by what they stand for.
-void set_pace(Flags& flags, const Pace& pace) {
-  std::string& text = flags.at("cluster").values.at(0);
-  const auto put = [&](const std::string& words, const std::string& value) {
-    if (const auto at = text.find(words); at != std::string::npos)
-      text.replace(at, words.size(), value);
-  };
-  for (const char* words : {kMeasuredStep, kAloneStep})
-    put(words, fmt::format("step={:.3f}ms", pace.step_s * 1e3));
-  put(kMeasuredJitter, fmt::format("jitter={:.4f}", std::min(pace.deviation, 0.99)));
 }
 
 }  // namespace
@@ -132,34 +120,35 @@ bool Runner::run_until(int turn) {
     if (run.turn > turn || run.status != "waiting" || out_of_time_) continue;
     if (world_.interrupted()) return false;
     const std::size_t k = study_.runs.size() - study_.count("waiting") + 1;
-    const Next next = carry_out(run, k);
+    const Ending::Kind end = carry_out(run, k);
     write();
-    if (next == Next::interrupted) return false;
-    out_of_time_ = next == Next::out_of_time;
+    if (end == Ending::Kind::interrupted) return false;
+    out_of_time_ = end == Ending::Kind::out_of_time;
     if (!out_of_time_ || run.status != "waiting") watcher_.ended(run, k, study_.runs.size());
   }
   return true;
 }
 
-Runner::Next Runner::carry_out(Run& run, std::size_t k) {
+Ending::Kind Runner::carry_out(Run& run, std::size_t k) {
   const std::string folder = folder_of(folder_, run);
   const double budget_s = 60 * study_.minutes, used_s = world_.now() - started_;
-  if (budget_s > 0 && used_s + expected_s(run) > budget_s) return Next::out_of_time;
+  if (budget_s > 0 && used_s + expected_s(run) > budget_s) return Ending::Kind::out_of_time;
   try {
     make_empty(folder);
   } catch (const UsageError& e) {
     run.status = "failed";
     run.reason = e.what();
-    return Next::go_on;
+    return Ending::Kind::finished;
   }
   if (!run.timed_by.empty()) {
     const Pace pace = pace_of(folder_of(folder_, study_.run(run.timed_by)));
     if (pace.step_s <= 0) {
       run.status = "failed";
       run.reason = fmt::format("the run {} that shows its step's time is not done", run.timed_by);
-      return Next::go_on;
+      return Ending::Kind::finished;
     }
-    set_pace(run.flags, pace);
+    set_pace(run.flags, fmt::format("step={:.3f}ms", pace.step_s * 1e3),
+             fmt::format("jitter={:.4f}", std::min(pace.deviation, 0.99)));
   }
   watcher_.starts(run, k, study_.runs.size(), left_s());
   const double start = world_.now();
@@ -167,14 +156,7 @@ Runner::Next Runner::carry_out(Run& run, std::size_t k) {
       world_.execute({&run, words_of(study_, run), folder, budget_s > 0 ? budget_s - used_s : 0});
   run.seconds = world_.now() - start;
   settle(run, folder, ending);
-  switch (ending.kind) {
-    case Ending::Kind::interrupted:
-      return Next::interrupted;
-    case Ending::Kind::out_of_time:
-      return Next::out_of_time;
-    default:
-      return Next::go_on;
-  }
+  return ending.kind;
 }
 
 void Runner::settle(Run& run, const std::string& folder, const Ending& ending) const {

@@ -72,8 +72,8 @@ class Runner {
   void take_over();
 
  private:
-  enum class Next { go_on, out_of_time, interrupted };
-  Next carry_out(Run&, std::size_t k);
+  // `finished`: the study goes on, whatever came of the run.
+  Ending::Kind carry_out(Run&, std::size_t k);
   void settle(Run&, const std::string& folder, const Ending&) const;
   void write() const;
   double expected_s(const Run&) const;

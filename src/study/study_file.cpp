@@ -108,17 +108,15 @@ class Reader {
     return all;
   }
 
-  Flags flags(const toml::table& table, const std::string& where, const Flags& base,
+  // Over those of `base`.
+  Flags flags(const toml::table& table, const std::string& where, Flags base,
               const Keys& but = {}) {
-    Flags own;
     for (const auto& [key, node] : table) {
       if (std::ranges::find(but, key.str()) != but.end()) continue;
       note(where, key.str(), node);
-      own[std::string(key.str())] = given(node, key.str());
+      base[std::string(key.str())] = given(node, key.str());
     }
-    Flags all = base;
-    for (const auto& [name, value] : own) all[name] = value;
-    return all;
+    return base;
   }
 
   void variants(const toml::node& node) {

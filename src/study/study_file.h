@@ -1,5 +1,5 @@
 // A study as its author wrote it: the TOML file, read and checked for form. What its values mean is
-// the command's business (subject.h), and what runs follow from it that of plan.h.
+// the command's business (Subject), and what runs follow from it that of the plan: see plan.h.
 //
 // docs/studies/README.md is the reference of the format.
 #pragma once

@@ -1,13 +1,14 @@
-#include "study/svg_chart.h"
-
+// A chart as an SVG file.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "core/error.h"
+#include "study/chart.h"
 
 namespace lockstep::study {
 namespace {
@@ -17,18 +18,12 @@ constexpr std::array kColours{"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca9
 constexpr double kWidth = 860, kTop = 52, kLegendRow = 18, kCharacter = 7;
 
 std::string escaped(const std::string& text) {
+  static const std::map<char, std::string> names{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string out;
   for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
+    const auto name = names.find(c);
+    out += name == names.end() ? std::string(1, c) : name->second;
   }
   return out;
 }

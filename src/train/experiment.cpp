@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/options.h"
-#include "data/content.h"
 #include "measure/machine.h"
 #include "replica/flat_model.h"
 #include "train/checkpoint.h"

@@ -11,10 +11,9 @@
 #include <set>
 
 #include "measure/event_file.h"
-#include "measure/metered_rank.h"
+#include "measure/metered.h"
 #include "measure/sampler.h"
 #include "measure/step_clock.h"
-#include "measure/stragglers.h"
 #include "measure/timeline.h"
 #include "train/experiment.h"
 #include "train/learner.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/generation.h"
-#include "measure/metered_rank.h"
+#include "measure/metered.h"
 #include "measure/sample_curve.h"
 #include "measure/step_clock.h"
 #include "train/learner.h"

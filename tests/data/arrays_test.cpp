@@ -1,6 +1,4 @@
 // NumPy arrays and CIFAR-10: what is read, and what is refused.
-#include "data/arrays.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "core/rng.h"
 #include "data/files.h"
 #include "data/open.h"
+#include "data/raw_array.h"
 
 namespace lockstep {
 namespace {

@@ -6,7 +6,7 @@
 #include "data/drawn_pictures.h"
 #include "data/files.h"
 #include "data/open.h"
-#include "data/picture_crop.h"
+#include "data/picture.h"
 
 namespace lockstep {
 namespace {

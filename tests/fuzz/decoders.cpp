@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "core/error.h"
-#include "specs.h"
+#include "compression/specs.h"
 
 namespace lockstep {
 namespace {

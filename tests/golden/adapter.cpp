@@ -5,7 +5,6 @@
 #include "collectives/all_reduce.h"
 #include "core/rng.h"
 #include "measure/metered.h"
-#include "measure/metered_background.h"
 #include "strategies/audit/audit.h"
 #include "strategies/registry.h"
 #include "strategies/rounds/round_strategy.h"

@@ -1,4 +1,4 @@
-#include "replica/script_network.h"
+#include "replica/network.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

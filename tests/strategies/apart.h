@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "measure/metered_background.h"
+#include "measure/metered.h"
 #include "strategies/audit/audit.h"
 #include "tampering.h"
 #include "training.h"

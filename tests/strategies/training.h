@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "measure/metered.h"
-#include "measure/metered_background.h"
 #include "strategies/average.h"
 #include "strategies/registry.h"
 #include "toy_replica.h"

@@ -1,12 +1,11 @@
 // Figures of pages, drawn from the CSV beside them.
-#include "study/csv_chart.h"
-
 #include <gmock/gmock.h>
 
 #include <regex>
 #include <set>
 
 #include "core/error.h"
+#include "study/chart.h"
 
 namespace lockstep::study {
 namespace {

@@ -1,10 +1,9 @@
 // Resource samples: totals become rates, and thinning loses nothing between two points.
-#include "study/samples.h"
-
 #include <gmock/gmock.h>
 
 #include "data/files.h"
 #include "study/pretended.h"
+#include "study/run_record.h"
 
 namespace lockstep::study {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "measure/metered_rank.h"
+#include "measure/metered.h"
 #include "transport/decorators/conditions.h"
 #include "transport/decorators/witnessed.h"
 #include "transport/rank_group.h"

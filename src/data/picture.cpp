@@ -1,5 +1,7 @@
-#include "data/jpeg.h"
+#include "data/picture.h"
 
+#include <algorithm>
+#include <cmath>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -79,6 +81,47 @@ std::vector<std::uint8_t> rgb_from_cmyk(const std::vector<std::uint8_t>& cmyk) {
   return rgb;
 }
 
+struct EncodeJob {
+  const Picture& picture;
+  int quality;
+  unsigned char* bytes = nullptr;  // malloc'd by libjpeg
+  unsigned long size = 0;
+};
+
+void write_picture(jpeg_compress_struct& info) {
+  auto* job = static_cast<EncodeJob*>(info.client_data);
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &job->bytes, &job->size);
+  info.image_width = static_cast<unsigned>(job->picture.width);
+  info.image_height = static_cast<unsigned>(job->picture.height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, job->quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  auto* next = const_cast<JSAMPLE*>(job->picture.rgb.data());
+  while (info.next_scanline < info.image_height)
+    next += std::size_t{info.image_width} * 3 * jpeg_write_scanlines(&info, &next, 1);
+  jpeg_finish_compress(&info);
+}
+
+// Two neighbouring pixels and how much the second counts.
+struct Between {
+  int first, second;
+  float weight;
+};
+
+std::vector<Between> places(double begin, double length, int side, int extent, bool mirror) {
+  std::vector<Between> places(side);
+  for (int i = 0; i < side; ++i) {
+    const double at = std::clamp(begin + (i + .5) * length / side - .5, 0., extent - 1.);
+    const int first = static_cast<int>(at);
+    places[mirror ? side - 1 - i : i] = {first, std::min(first + 1, extent - 1),
+                                         static_cast<float>(at - first)};
+  }
+  return places;
+}
+
 }  // namespace
 
 struct JpegReader::State {
@@ -120,34 +163,6 @@ Picture JpegReader::decode(int shrink) {
   return picture;
 }
 
-namespace {
-
-struct EncodeJob {
-  const Picture& picture;
-  int quality;
-  unsigned char* bytes = nullptr;  // malloc'd by libjpeg
-  unsigned long size = 0;
-};
-
-void write_picture(jpeg_compress_struct& info) {
-  auto* job = static_cast<EncodeJob*>(info.client_data);
-  jpeg_create_compress(&info);
-  jpeg_mem_dest(&info, &job->bytes, &job->size);
-  info.image_width = static_cast<unsigned>(job->picture.width);
-  info.image_height = static_cast<unsigned>(job->picture.height);
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, job->quality, TRUE);
-  jpeg_start_compress(&info, TRUE);
-  auto* next = const_cast<JSAMPLE*>(job->picture.rgb.data());
-  while (info.next_scanline < info.image_height)
-    next += std::size_t{info.image_width} * 3 * jpeg_write_scanlines(&info, &next, 1);
-  jpeg_finish_compress(&info);
-}
-
-}  // namespace
-
 std::vector<std::uint8_t> encode_jpeg(const Picture& picture, int quality) {
   EncodeJob job{picture, quality};
   jpeg_compress_struct info{};
@@ -160,6 +175,57 @@ std::vector<std::uint8_t> encode_jpeg(const Picture& picture, int quality) {
   std::free(job.bytes);
   if (!done) throw InternalError(fmt::format("libjpeg can't encode a picture: {}", errors.text));
   return encoded;
+}
+
+Crop random_crop(int width, int height, Rng& rng) {
+  const bool mirror = rng.below(2) == 1;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double area = (.08 + .92 * rng.uniform()) * width * height;
+    const double ratio = std::exp(std::log(4. / 3) * (2 * rng.uniform() - 1));
+    const double w = std::sqrt(area * ratio), h = std::sqrt(area / ratio);
+    if (w > width || h > height) continue;
+    return {rng.uniform() * (width - w), rng.uniform() * (height - h), w, h, mirror};
+  }
+  Crop crop = centre_crop(width, height);
+  crop.mirror = mirror;
+  return crop;
+}
+
+Crop centre_crop(int width, int height) {
+  const double side = std::min(width, height) * 7 / 8.;
+  return {(width - side) / 2, (height - side) / 2, side, side, false};
+}
+
+int shrink_for(const Crop& crop, int side) {
+  int shrink = 8;
+  while (shrink > 1 && std::min(crop.width, crop.height) < double{1} * side * shrink) shrink /= 2;
+  return shrink;
+}
+
+void resample(const Picture& picture, int shrink, const Crop& crop, int side, const Normal& normal,
+              float* x) {
+  const auto columns =
+      places(crop.left / shrink, crop.width / shrink, side, picture.width, crop.mirror);
+  const auto rows = places(crop.top / shrink, crop.height / shrink, side, picture.height, false);
+  float scale[3], shift[3];
+  for (int c = 0; c < 3; ++c) {
+    scale[c] = 1 / (normal.unit * normal.deviation_of(c));
+    shift[c] = -normal.mean_of(c) / normal.deviation_of(c);
+  }
+  const std::size_t plane = std::size_t(side) * side;
+  for (int i = 0; i < side; ++i) {
+    const auto row_at = [&](int y) { return &picture.rgb[std::size_t(y) * picture.width * 3]; };
+    const std::uint8_t *above = row_at(rows[i].first), *below = row_at(rows[i].second);
+    for (int j = 0; j < side; ++j, ++x) {
+      const Between& column = columns[j];
+      for (int c = 0; c < 3; ++c) {
+        const int left = column.first * 3 + c, right = column.second * 3 + c;
+        const float up = above[left] + column.weight * (above[right] - above[left]);
+        const float down = below[left] + column.weight * (below[right] - below[left]);
+        x[c * plane] = (up + rows[i].weight * (down - up)) * scale[c] + shift[c];
+      }
+    }
+  }
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "measure/stragglers.h"
+#include "measure/step_clock.h"
 
 #include <gtest/gtest.h>
 

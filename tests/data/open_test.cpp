@@ -1,9 +1,8 @@
-#include "data/content.h"
+#include "data/open.h"
 
 #include <gtest/gtest.h>
 
 #include "data/files.h"
-#include "data/open.h"
 
 namespace lockstep {
 namespace {
