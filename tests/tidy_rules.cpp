@@ -301,6 +301,23 @@ Complaints no_fixed_folders(const SourceFile& file) {
   return out;
 }
 
+Complaints samples_are_marked(const SourceFile& file) {
+  static const std::regex code(R"(//   .*\w\(.*\);(\s*//.*)?)");
+  if (!file.is_header()) return {};
+  Complaints out;
+  bool in_sample = false;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i] == "// Sample:" || lines[i].starts_with("// Sample, with "))
+      in_sample = true;
+    else if (!lines[i].starts_with("//"))
+      in_sample = false;
+    else if (!in_sample && std::regex_match(lines[i], code))
+      out.push_back(at(file, i) + "code that no test compiles: see tests/samples.cpp");
+  }
+  return out;
+}
+
 Complaints orphans(const std::vector<SourceFile>& files) {
   using std::filesystem::path;
   std::set<std::string> used;

@@ -40,6 +40,8 @@ Complaints no_leftovers(const SourceFile&);
 // A test writes where no other one does: what it makes in the folder for temporary files has a
 // name of its own.
 Complaints no_fixed_folders(const SourceFile&);
+// Code in a header's comment is a sample that begins as samples.cpp says, so that it is compiled.
+Complaints samples_are_marked(const SourceFile&);
 // Headers that nobody but their own .cpp includes, from src/ or from beside.
 Complaints orphans(const std::vector<SourceFile>&);
 // Two types of one name in one namespace of src/: two files that see one each would make an

@@ -147,6 +147,15 @@ TEST(TidyRule, TestsHaveFoldersOfTheirOwn) {
   EXPECT_THAT(complaints(" + \"a-XXXXXX\";\nF f(p);\n"), IsEmpty());
 }
 
+TEST(TidyRule, SamplesAreMarked) {
+  const std::string code = "//\n//   rank.run(7);  // now\n";
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "// How:\n" + code}),
+              ElementsAre("src/core/a.h:3: code that no test compiles: see tests/samples.cpp"));
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "// Sample:\n" + code}), IsEmpty());
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "// Sample:\nint x;\n" + code}), SizeIs(1));
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "//   one   a word (or two);\n"}), IsEmpty());
+}
+
 Names some_names() {
   Names names;
   for (const char* path : {"src", "src/core", "src/core/rng.h", "docs/a.md", "docs/b/c.md"})
@@ -231,6 +240,7 @@ TEST(Tidy, NothingIsLeftForLater) { expect_none(of_tree(no_leftovers)); }
 TEST(Tidy, TestsHaveFoldersOfTheirOwn) { expect_none(of_tree(no_fixed_folders)); }
 TEST(Tidy, HeadersHaveReaders) { expect_none(orphans(tree())); }
 TEST(Tidy, TypesAreDefinedOnce) { expect_none(defined_once(tree())); }
+TEST(Tidy, SamplesAreMarked) { expect_none(of_tree(samples_are_marked)); }
 TEST(Tidy, DocumentsNameWhatExists) {
   const Repository& all = repository();
   expect_none(of_all(all.documents, documents_name_what_exists, all.names));
