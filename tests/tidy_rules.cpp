@@ -162,7 +162,9 @@ std::vector<std::string> words_of(const std::string& line) {
     const bool foreign = begin != line.begin() && begin[-1] == '<';
     std::string word(begin, end);
     while (word.ends_with('.')) word.pop_back();
-    if (!foreign && !word.empty() && word.find("NAME") == std::string::npos) words.push_back(word);
+    const bool has_letters =
+        std::ranges::any_of(word, [](unsigned char c) { return std::isalpha(c); });
+    if (!foreign && has_letters && word.find("NAME") == std::string::npos) words.push_back(word);
   }
   return words;
 }

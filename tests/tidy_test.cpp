@@ -170,7 +170,8 @@ TEST(TidyRule, DocumentsNameWhatExists) {
   for (const char* good :
        {"`core/rng.h`", "`rng.h`", "`src/core/`", "`cat src/core/rng.h now`", "`r*.h`",
         "[a](../docs/a.md#top)", "[c](b/c.md)", "[w](https://w.org/x.md)", "`<torch/torch.h>`",
-        "rang.h is no path without backquotes", "`run.json` in `runs/`", "`loss/test`"})
+        "rang.h is no path without backquotes", "`// code`", "`run.json` in `runs/`",
+        "`loss/test`"})
     EXPECT_THAT(complaints("docs/a.md", good), IsEmpty()) << good;
   EXPECT_THAT(complaints("docs/a.md", "\n`core/rang.h`, `src/cor/`"),
               ElementsAre("docs/a.md:2: there is no core/rang.h in this repository",
