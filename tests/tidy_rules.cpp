@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <map>
 #include <regex>
 #include <set>
@@ -150,6 +151,35 @@ std::vector<TypeDefinition> types_of(const SourceFile& file) {
   return found;
 }
 
+// The words of a line that could be paths, without the full stop of a sentence. Left out are those
+// that begin with "<", as files of others are written, and those in which NAME stands for anything.
+std::vector<std::string> words_of(const std::string& line) {
+  const auto in_path = [](unsigned char c) { return std::isalnum(c) || std::strchr("_-./*", c); };
+  std::vector<std::string> words;
+  for (auto end = line.begin(); end != line.end();) {
+    const auto begin = std::find_if(end, line.end(), in_path);
+    end = std::find_if_not(begin, line.end(), in_path);
+    const bool foreign = begin != line.begin() && begin[-1] == '<';
+    std::string word(begin, end);
+    while (word.ends_with('.')) word.pop_back();
+    const bool has_letters =
+        std::ranges::any_of(word, [](unsigned char c) { return std::isalpha(c); });
+    if (!foreign && has_letters && word.find("NAME") == std::string::npos) words.push_back(word);
+  }
+  return words;
+}
+
+bool has_source_ending(const std::string& word) {
+  static const std::set<std::string> endings = {".h",  ".cpp", ".def", ".cmake", ".thrift",
+                                                ".md", ".py",  ".sh",  ".mjs"};
+  const std::filesystem::path path(word);
+  return endings.contains(path.extension()) && !path.stem().empty();
+}
+
+std::string not_there(const std::string& name) {
+  return "there is no " + name + " in this repository";
+}
+
 }  // namespace
 
 Complaints include_direction(const SourceFile& file) {
@@ -273,6 +303,23 @@ Complaints no_fixed_folders(const SourceFile& file) {
   return out;
 }
 
+Complaints samples_are_marked(const SourceFile& file) {
+  static const std::regex code(R"(//   .*\w\(.*\);(\s*//.*)?)");
+  if (!file.is_header()) return {};
+  Complaints out;
+  bool in_sample = false;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i] == "// Sample:" || lines[i].starts_with("// Sample, with "))
+      in_sample = true;
+    else if (!lines[i].starts_with("//"))
+      in_sample = false;
+    else if (!in_sample && std::regex_match(lines[i], code))
+      out.push_back(at(file, i) + "code that no test compiles: see tests/samples.cpp");
+  }
+  return out;
+}
+
 Complaints orphans(const std::vector<SourceFile>& files) {
   using std::filesystem::path;
   std::set<std::string> used;
@@ -302,6 +349,80 @@ Complaints defined_once(const std::vector<SourceFile>& files) {
         out.push_back(type.where + name + " is defined a second time, see " +
                       named->where.substr(0, named->where.size() - 2));
   }
+  return out;
+}
+
+void Names::add(const std::string& path) {
+  names_.insert(path);
+  for (std::size_t i = 0; i < path.size(); ++i)
+    if (path[i] == '/') names_.insert(path.substr(i + 1));
+}
+
+bool Names::has(const std::string& name) const {
+  if (name.find('*') == std::string::npos) return names_.contains(name);
+  const std::string any = std::regex_replace(name, std::regex("\\*"), "[^/]*");
+  return std::ranges::any_of(
+      names_, [&, all = std::regex(any)](const auto& one) { return std::regex_match(one, all); });
+}
+
+Complaints documents_name_what_exists(const SourceFile& document, const Names& names) {
+  static const std::regex link(R"(\]\(([^)#]+)[^)]*\))"), quoted("`([^`]+)`");
+  const bool is_map = document.path == "src/README.md" || document.path == "CONTRIBUTING.md";
+  const auto folder = std::filesystem::path(document.path).parent_path();
+  Complaints out;
+  bool in_block = false;
+  const auto lines = lines_of(document);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (line.starts_with("```")) in_block = !in_block;
+    const auto each = [&](const std::regex& what, const auto& act) {
+      for (std::sregex_iterator m(line.begin(), line.end(), what), end; m != end; ++m) act((*m)[1]);
+    };
+    each(link, [&](const std::string& target) {
+      const std::string path = (folder / target).lexically_normal();
+      if (target.find(':') == std::string::npos && !names.has(path))
+        out.push_back(at(document, i) + not_there(path));
+    });
+    const auto check = [&](const std::string& text) {
+      for (std::string word : words_of(text)) {
+        const std::size_t slash = word.find('/');
+        const bool is_folder = word.ends_with('/');
+        const bool in_folder = slash != std::string::npos && names.has(word.substr(0, slash));
+        if (is_folder) word.pop_back();
+        if ((has_source_ending(word) || in_folder || (is_map && is_folder)) && !names.has(word))
+          out.push_back(at(document, i) + not_there(word));
+      }
+    };
+    if (in_block)
+      check(line);
+    else
+      each(quoted, check);
+  }
+  return out;
+}
+
+Complaints comments_name_what_exists(const SourceFile& file, const Names& names) {
+  Complaints out;
+  const auto lines = lines_of(file);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t comment = lines[i].find("//");
+    if (comment == std::string::npos || lines[i].find('"') < comment) continue;
+    for (const std::string& word : words_of(lines[i].substr(comment + 2)))
+      if (has_source_ending(word) && !names.has(word)) out.push_back(at(file, i) + not_there(word));
+  }
+  return out;
+}
+
+Complaints folders_are_on_the_map(const SourceFile& map, const std::vector<SourceFile>& files) {
+  std::set<std::string> folders;
+  for (const SourceFile& file : files)
+    if (file.in_src()) folders.insert(std::filesystem::path(file.name()).parent_path());
+  Complaints out;
+  for (const std::string& folder : folders)
+    if (map.text.find("`" + folder + "/`") == std::string::npos &&
+        map.text.find("`" + std::filesystem::path(folder).filename().string() + "/`") ==
+            std::string::npos)
+      out.push_back(map.path + ": does not name `" + folder + "/`");
   return out;
 }
 

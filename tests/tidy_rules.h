@@ -1,8 +1,9 @@
 // The house rules that a program can check. A rule goes from one file to its complaints, each of
-// which says where and what: "src/core/a.cpp:7: 104 columns".
+// which says where and what: "src/core/rng.h:7: 104 columns".
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,34 @@ Complaints no_leftovers(const SourceFile&);
 // A test writes where no other one does: what it makes in the folder for temporary files has a
 // name of its own.
 Complaints no_fixed_folders(const SourceFile&);
+// Code in a header's comment is a sample that begins as samples.cpp says, so that it is compiled.
+Complaints samples_are_marked(const SourceFile&);
 // Headers that nobody but their own .cpp includes, from src/ or from beside.
 Complaints orphans(const std::vector<SourceFile>&);
 // Two types of one name in one namespace of src/: two files that see one each would make an
 // undefined program. Types in unnamed namespaces may share a name among them, but not with one that
 // is named.
 Complaints defined_once(const std::vector<SourceFile>&);
+
+// How the files and folders of the repository are called: by the path, and by every end of it.
+class Names {
+ public:
+  void add(const std::string& path);  // "src/core/rng.h" can be called "core/rng.h" and "rng.h"
+  // An asterisk stands for any letters.
+  bool has(const std::string& name) const;
+
+ private:
+  std::set<std::string> names_;
+};
+
+// What a document links to exists; and so does what it names in backquotes or in a block of code
+// and has the ending of a source, or a folder of the repository in front. In src/README.md and
+// CONTRIBUTING.md, which are maps, every word that ends in a slash is a folder of the repository.
+Complaints documents_name_what_exists(const SourceFile& document, const Names&);
+// The same of files that comments name, but for those of others, as in <torch/torch.h>.
+Complaints comments_name_what_exists(const SourceFile&, const Names&);
+// src/README.md names every folder of src/, in backquotes: `transport/`, and `shm/` or the whole
+// path.
+Complaints folders_are_on_the_map(const SourceFile& map, const std::vector<SourceFile>&);
 
 }  // namespace lockstep

@@ -1,8 +1,9 @@
-// tidy_rules.h over every C++ file; and each rule on a sample that breaks it.
+// tidy_rules.h over every C++ file and every document; and each rule on a sample that breaks it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -15,28 +16,52 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const std::vector<SourceFile>& tree() {
-  static const std::vector<SourceFile> files = [] {
+struct Repository {
+  std::vector<SourceFile> sources, documents;
+  Names names;
+};
+
+const Repository& repository() {
+  static const Repository all = [] {
     const std::filesystem::path root = LOCKSTEP_SOURCE_DIR;
-    std::vector<SourceFile> found;
-    for (const char* top : {"src", "tests", "peers", "examples"})
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(root / top)) {
-        if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
-        std::ifstream in(entry.path());
-        found.push_back(
-            {entry.path().lexically_relative(root), {std::istreambuf_iterator(in), {}}});
-      }
+    Repository found;
+    const auto add = [&](const std::filesystem::path& file) {
+      const std::string path = file.lexically_relative(root), ending = file.extension();
+      found.names.add(path);
+      const bool is_document = ending == ".md";
+      const bool is_source = path.find('/') != std::string::npos && !path.starts_with("web/") &&
+                             (ending == ".h" || ending == ".cpp");
+      if (!is_document && !is_source) return;
+      std::ifstream in(file);
+      (is_document ? found.documents : found.sources)
+          .push_back({path, {std::istreambuf_iterator(in), {}}});
+    };
+    for (const auto& entry : std::filesystem::directory_iterator(root))
+      if (entry.is_regular_file()) add(entry.path());
+    for (const char* top :
+         {"cmake", "docs", "examples", "peers", "scripts", "src", "studies", "tests", "web"}) {
+      found.names.add(top);
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(root / top))
+        add(entry.path());
+    }
     return found;
   }();
-  return files;
-}
-
-Complaints of_tree(Complaints (*rule)(const SourceFile&)) {
-  Complaints all;
-  for (const SourceFile& file : tree())
-    for (const std::string& complaint : rule(file)) all.push_back(complaint);
   return all;
 }
+
+const std::vector<SourceFile>& tree() { return repository().sources; }
+
+template <class... Further>
+Complaints of_all(const std::vector<SourceFile>& files,
+                  Complaints (*rule)(const SourceFile&, const Further&...),
+                  const Further&... further) {
+  Complaints all;
+  for (const SourceFile& file : files)
+    for (const std::string& complaint : rule(file, further...)) all.push_back(complaint);
+  return all;
+}
+
+Complaints of_tree(Complaints (*rule)(const SourceFile&)) { return of_all(tree(), rule); }
 
 std::string repeat(int times, const std::string& line) {
   std::string out;
@@ -122,6 +147,58 @@ TEST(TidyRule, TestsHaveFoldersOfTheirOwn) {
   EXPECT_THAT(complaints(" + \"a-XXXXXX\";\nF f(p);\n"), IsEmpty());
 }
 
+TEST(TidyRule, SamplesAreMarked) {
+  const std::string code = "//\n//   rank.run(7);  // now\n";
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "// How:\n" + code}),
+              ElementsAre("src/core/a.h:3: code that no test compiles: see tests/samples.cpp"));
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "// Sample:\n" + code}), IsEmpty());
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "// Sample:\nint x;\n" + code}), SizeIs(1));
+  EXPECT_THAT(samples_are_marked({"src/core/a.h", "//   one   a word (or two);\n"}), IsEmpty());
+}
+
+Names some_names() {
+  Names names;
+  for (const char* path : {"src", "src/core", "src/core/rng.h", "docs/a.md", "docs/b/c.md"})
+    names.add(path);
+  return names;
+}
+
+TEST(TidyRule, DocumentsNameWhatExists) {
+  const auto complaints = [](const std::string& path, const std::string& text) {
+    return documents_name_what_exists({path, text}, some_names());
+  };
+  for (const char* good :
+       {"`core/rng.h`", "`rng.h`", "`src/core/`", "`cat src/core/rng.h now`", "`r*.h`",
+        "[a](../docs/a.md#top)", "[c](b/c.md)", "[w](https://w.org/x.md)", "`<torch/torch.h>`",
+        "rang.h is no path without backquotes", "`// code`", "`run.json` in `runs/`",
+        "`loss/test`"})
+    EXPECT_THAT(complaints("docs/a.md", good), IsEmpty()) << good;
+  EXPECT_THAT(complaints("docs/a.md", "\n`core/rang.h`, `src/cor/`"),
+              ElementsAre("docs/a.md:2: there is no core/rang.h in this repository",
+                          "docs/a.md:2: there is no src/cor in this repository"));
+  for (const char* bad : {"`rng.cpp`", "`cat src/core/x`", "`x*.h`", "[c](c.md)", "[c](../../a.md)",
+                          "```\ncat docs/d.md\n```"})
+    EXPECT_THAT(complaints("docs/a.md", bad), SizeIs(1)) << bad;
+  EXPECT_THAT(complaints("src/README.md", "`cor/`"), SizeIs(1));
+}
+
+TEST(TidyRule, CommentsNameWhatExists) {
+  const auto complaints = [](const std::string& text) {
+    return comments_name_what_exists({"src/core/a.cpp", text}, some_names());
+  };
+  EXPECT_THAT(complaints("f();  // See core/rang.h.\n"),
+              ElementsAre("src/core/a.cpp:1: there is no core/rang.h in this repository"));
+  EXPECT_THAT(complaints("// See rng.h, <jpeglib.h>.\n#include \"b.h\"\nf(\"//b.h\");\n"),
+              IsEmpty());
+}
+
+TEST(TidyRule, FoldersAreOnTheMap) {
+  const std::vector<SourceFile> files = {
+      {"src/core/a.h", ""}, {"src/a/b/c.h", ""}, {"src/a/c/d.h", ""}, {"tests/d.h", ""}};
+  EXPECT_THAT(folders_are_on_the_map({"src/README.md", "`core/`, `c/` and b/"}, files),
+              ElementsAre("src/README.md: does not name `a/b/`"));
+}
+
 TEST(TidyRule, HeadersHaveReaders) {
   const SourceFile header{"src/core/a.h", ""}, own{"src/core/a.cpp", "#include \"core/a.h\"\n"};
   EXPECT_THAT(orphans({header, own}), ElementsAre("src/core/a.h: nobody includes it"));
@@ -164,7 +241,23 @@ TEST(Tidy, NothingIsLeftForLater) { expect_none(of_tree(no_leftovers)); }
 TEST(Tidy, TestsHaveFoldersOfTheirOwn) { expect_none(of_tree(no_fixed_folders)); }
 TEST(Tidy, HeadersHaveReaders) { expect_none(orphans(tree())); }
 TEST(Tidy, TypesAreDefinedOnce) { expect_none(defined_once(tree())); }
-TEST(Tidy, SeesTheTree) { EXPECT_GT(tree().size(), 20u); }
+TEST(Tidy, SamplesAreMarked) { expect_none(of_tree(samples_are_marked)); }
+TEST(Tidy, DocumentsNameWhatExists) {
+  const Repository& all = repository();
+  expect_none(of_all(all.documents, documents_name_what_exists, all.names));
+}
+TEST(Tidy, CommentsNameWhatExists) {
+  expect_none(of_all(tree(), comments_name_what_exists, repository().names));
+}
+TEST(Tidy, FoldersAreOnTheMap) {
+  const auto map = std::ranges::find(repository().documents, "src/README.md", &SourceFile::path);
+  ASSERT_NE(map, repository().documents.end());
+  expect_none(folders_are_on_the_map(*map, tree()));
+}
+TEST(Tidy, SeesTheTree) {
+  EXPECT_GT(tree().size(), 20u);
+  EXPECT_GT(repository().documents.size(), 5u);
+}
 
 }  // namespace
 }  // namespace lockstep

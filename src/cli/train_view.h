@@ -22,7 +22,7 @@ class TrainView : public Watcher {
   void notice(const std::string& sentence) override;
   void step(const Progress&) override;
   void score(const Score&, int epoch) override;
-  // The summary of cli.md in a few lines.
+  // The summary of a run in a few lines, as docs/formats.md describes it.
   void summary(const nlohmann::ordered_json& summary, const std::string& folder);
 
  private:

@@ -5,9 +5,9 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
-// jpeglib.h wants <cstdio> before it.
+// <jpeglib.h> wants <cstdio> before it.
 #include <jpeglib.h>
-// After jpeglib.h, whose types it uses.
+// After <jpeglib.h>, whose types it uses.
 #include <jerror.h>
 
 namespace lockstep {

@@ -1,11 +1,13 @@
 // For a LibTorch training loop that exists already: keeps the parameters of each rank's network in
 // memory that the ranks average in place, without a copy. Optimiser, schedule, clipping, gradient
-// accumulation and the loop stay as they are:
+// accumulation and the loop stay as they are.
 //
-//   Averager averager(rank, net->parameters());  // after loading weights, before the first
-//   backward … loss.backward();                             // once, or several times to accumulate
+// Sample, with Rank& rank, torch::nn::Linear net, torch::optim::SGD optimiser, torch::Tensor loss:
+//
+//   Averager averager(rank, net->parameters());  // after loading weights, before any backward
+//   loss.backward();                             // once, or several times to accumulate
 //   averager.average_gradients();                // before clipping
-//   clip_grad_norm_(net->parameters(), 1.0);
+//   torch::nn::utils::clip_grad_norm_(net->parameters(), 1.0);
 //   optimiser.step();
 //
 // Gradients must be zeroed in place (Optimizer::zero_grad(), Module::zero_grad(false)), not

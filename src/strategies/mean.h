@@ -1,11 +1,15 @@
 // An average over the workers, with a state of its own. The strategy owns it and says what is
 // averaged and when; the run says how (Crew::means): exactly, in fewer bytes, or beside backward.
 //
-//   in Strategy::begin():  mean_ = make_mean(crew_, Purpose::gradients);
-//                          mean_->begin(replica.gradients(), replica.parameters());
-//   in Fed::expect():      mean_->open(step, step.samples);       // only where it is fed
-//   in Fed::ready():       mean_->ready(part);
-//   in update():           mean_->run(step, step.samples);
+// Sample, with const Crew& crew, Replica& replica, const Step& step, Slice part:
+//
+//   const std::unique_ptr<Mean> mean = make_mean(crew, Purpose::gradients);  // in the constructor
+//   mean->begin(replica.gradients(), replica.parameters());                  // in begin()
+//   if (mean->begins_early()) {
+//     mean->open(step, step.samples);  // in Fed::expect(), before backward
+//     mean->ready(part);               // in Fed::ready(), while backward runs
+//   }
+//   mean->run(step, step.samples);  // in update()
 //
 // Belongs to the rank's thread; an implementation may post jobs to the rank's background. Each
 // exchange is collective over the workers, which are all ranks of the crew.

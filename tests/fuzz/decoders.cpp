@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "core/error.h"
-#include "compression/specs.h"
+#include "specs.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
-// What transport.h promises, over every transport: the suites are the files whose names end in
-// _contract_test.cpp; this is what they share.
+// What transport.h promises, over every transport: the suites are the files that are called
+// *_contract_test.cpp; this is what they share.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -6,12 +6,18 @@
 // exchanges brought, as the sender projected it. So what is fetched and never stored is found, and
 // what is applied twice or never.
 //
-// A strategy does in each exchange, at no cost where the audit is off:
-//   sender:    word.proof = proof_.of(values);
-//   receiver:  const Projection mine = proof_.of(weights);  ...mix...
-//              proof_.expect("weights", weights, {{1 - w, mine}, {w, word.proof}});
-//   and where that changed the replica's weights, one of
-//              book_.takes(word.proof);  book_.adds({{w, word.proof}, {-w, mine}});
+// A strategy does this in each exchange, at no cost where the audit is off.
+//
+// Sample, with MixAudit proof_, WeightBook book_, Values theirs, Values weights, double w:
+//
+//   const Projection sent = proof_.of(theirs);   // by the sender, which sends it ahead of them
+//   const Projection mine = proof_.of(weights);  // by the receiver, before it mixes them in
+//   // Here it mixes: weights become (1 - w) weights + w theirs.
+//   proof_.expect("weights", weights, {{1 - w, mine}, {w, sent}});
+//   // What that did to the replica's weights: they changed by this sum,
+//   book_.adds({{w, sent}, {-w, mine}});
+//   // or, where w is 1, they have become the sender's.
+//   book_.takes(sent);
 #pragma once
 
 #include <functional>

@@ -52,7 +52,8 @@ ucp_context_h open_context(const std::string& interface) {
   // Segments larger than UCX's own 8k and 64k: fewer system calls, a third less CPU a byte.
   // Connecting without blocking: else UCX 1.13 aborts (tcp_ep.c:478) when a peer closes just then.
   // No sends straight from the caller's memory: if the peer dies while one is half written, and a
-  // write finds that before a read does, UCX 1.13 completes it twice and aborts (uct_iface.h:884).
+  // write finds that before a read does, UCX 1.13 completes it twice and aborts
+  // (<uct_iface.h>, line 884).
   const std::pair<const char*, const char*> settings[] = {
       {"TLS", "tcp"},          {"NET_DEVICES", interface.c_str()},
       {"TX_SEG_SIZE", "256k"}, {"RX_SEG_SIZE", "512k"},
