@@ -1,4 +1,6 @@
 // Engines of each kind with workers that answer, fail, die or are interrupted.
+#include "bench/engine.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -8,8 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-
-#include "bench/engine.h"
 
 namespace lockstep::bench {
 namespace {
