@@ -14,8 +14,8 @@ struct SourceFile {
 
   bool in_src() const { return path.starts_with("src/"); }
   bool is_header() const { return path.ends_with(".h"); }
-  // "core" for src/core/rng.h.
-  std::string folder() const { return std::filesystem::path(path).parent_path().filename(); }
+  // "core" for src/core/rng.h, and for what lies deeper in src/core/.
+  std::string folder() const { return name().substr(0, name().find('/')); }
   // How others include it: "core/rng.h".
   std::string name() const { return path.substr(path.find('/') + 1); }
 };
