@@ -16,7 +16,7 @@
 //   invent        Strategy          strategies/strategy.h    how replicas are kept in step
 //                 StrategyRow       strategies/registry.h    what is known before one is made
 //                 Statement         strategies/statement.h   what the audit holds it to: in step
-//                 ExchangeProofs    strategies/audit/mix_audit.h   the same of workers that go apart
+//                 ExchangeProofs    strategies/audit/mix_audit.h  the same: workers that go apart
 //                 Mean              strategies/mean.h        an average, as the run takes it
 //                 average()         strategies/average.h     the mean in which each sample counts
 //
@@ -29,9 +29,9 @@
 #include "collectives/scratch.h"
 #include "lockstep/averager.h"
 #include "lockstep/ranks.h"
+#include "strategies/audit/mix_audit.h"
 #include "strategies/average.h"
 #include "strategies/mean.h"
-#include "strategies/audit/mix_audit.h"
 #include "strategies/registry.h"
 #include "strategies/statement.h"
 #include "strategies/strategy.h"
