@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-class LocalSgd final : public Strategy, public Statement {
+class LocalSgd final : public Strategy, public Statement, public Measured {
  public:
   LocalSgd(const Crew& crew, std::uint64_t period, int from_epoch)
-      : Strategy(crew, {.statement = this}),
+      : Strategy(crew, {.statement = this, .measured = this}),
         period_(period),
         from_epoch_(from_epoch),
         mean_(make_mean(crew, Purpose::weights)),
@@ -57,6 +57,7 @@ class LocalSgd final : public Strategy, public Statement {
     return averages(step) ? mean_->bytes_sent(rank, count) : 0;
   }
 
+  const Figures& figures() override { return mean_->figures(); }
   std::vector<Kept> memories() override { return mean_->memories(); }
   std::string state() const override {
     return with_state(fmt::format("{} {} {}", next_, averaged_ ? 1 : 0, fmt::join(since_, " ")),
@@ -107,7 +108,8 @@ StrategyMaker local_sgd(const Options& options) {
               [=](const Crew& crew) {
                 return std::make_unique<LocalSgd>(crew, period, static_cast<int>(from));
               },
-          .notice = exchanges_first_after(options, "period", from > 0 ? 1 : period)};
+          .notice = exchanges_first_after(options, "period", from > 0 ? 1 : period),
+          .travels = Travels::mean_of_weights};
 }
 
 }  // namespace lockstep

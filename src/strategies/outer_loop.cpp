@@ -9,7 +9,7 @@
 namespace lockstep {
 
 OuterLoop::OuterLoop(const Crew& crew, std::uint64_t period, Names names)
-    : Strategy(crew, {.statement = this}),
+    : Strategy(crew, {.statement = this, .measured = this}),
       period_(period),
       names_(std::move(names)),
       mean_(make_mean(crew, Purpose::weights)),

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-class OuterLoop : public Strategy, public Statement {
+class OuterLoop : public Strategy, public Statement, public Measured {
  public:
   // The name, for errors; those of the memories, for checkpoints.
   struct Names {
@@ -30,6 +30,7 @@ class OuterLoop : public Strategy, public Statement {
                                     std::size_t count) const override;
   bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override;
+  const Figures& figures() override { return mean_->figures(); }
   std::vector<Kept> memories() override;
   std::string state() const override;
   void restore(const std::string&) override;
