@@ -37,13 +37,18 @@ struct CommandText {
 
 // By flag, or by command for what follows one.
 Words values_of(const std::string& name) {
-  static const std::map<std::string, std::string> kLists = {
-      {"--strategy", "strategies"},    {"--collective", "collectives"},
-      {"--model", "models"},           {"--data", "datasets"},
-      {"--split", "splits"},           {"--optimizer", "optimizers"},
-      {"--lr-schedule", "schedules"},  {"--cluster", "clusters"},
-      {"--collectives", "collectives"}};
+  static const std::map<std::string, std::string> kLists = {{"--strategy", "strategies"},
+                                                            {"--collective", "collectives"},
+                                                            {"--model", "models"},
+                                                            {"--data", "datasets"},
+                                                            {"--split", "splits"},
+                                                            {"--optimizer", "optimizers"},
+                                                            {"--lr-schedule", "schedules"},
+                                                            {"--cluster", "clusters"},
+                                                            {"--collectives", "collectives"},
+                                                            {"--compress", "compressors"}};
   if (const auto list = kLists.find(name); list != kLists.end()) return names_in(list->second);
+  if (name == "--overlap") return {"none", "wfbp", "merged"};
   if (name == "list") return {lists().begin(), lists().end()};
   if (name == "completion") return {std::begin(kShells), std::end(kShells)};
   if (name == "data make") return {"images"};

@@ -92,6 +92,17 @@ void TrainView::summary(const Json& s, const std::string& folder) {
   if (!s["steady_samples_per_second"].is_null())
     add(" ({:.0f} without start and tail)", s["steady_samples_per_second"].get<double>());
   add("\n");
+  if (const Json& c = s["compression"]; !c.is_null()) {
+    add("compression: {} sent in place of {}, {} to encode and {} to decode",
+        bytes_in_words(c["bytes_after"]), bytes_in_words(c["bytes_before"]),
+        time_in_words(c["encode_seconds"]), time_in_words(c["decode_seconds"]));
+    if (const Json& even = c["break_even_bits_per_second"]; !even.is_null())
+      add("; it pays where links have less than {:.0f} Mbit/s", even.get<double>() / 1e6);
+    add("\n");
+  }
+  if (!s["overlap"].is_null())
+    add("overlap: {} of exchange beside backward, in {} buckets\n",
+        time_in_words(s["overlap"]["hidden_seconds"]), s["buckets"].size());
   if (!s["target_seconds"].is_null())
     add("target reached after {}, {} steps, {} sent by all\n",
         time_in_words(s["target_seconds"].get<double>()), s["target_steps"].get<std::uint64_t>(),

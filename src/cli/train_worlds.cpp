@@ -193,6 +193,9 @@ double measured_step_s(const Experiment& simulated) {
   config.servers = 0;
   config.strategy = "all-reduce";
   config.collective = "auto";
+  config.compress.clear();
+  config.overlap = "none";
+  config.buckets.clear();
   config.batch = simulated.full_batch(0);
   config.global_batch = 0;
   config.steps = 8;

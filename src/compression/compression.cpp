@@ -1,8 +1,17 @@
 #include "compression/compression.h"
 
+#include "compression/error_feedback.h"
 #include "core/error.h"
 
 namespace lockstep {
+
+std::unique_ptr<Compressor> remembering(const Compression& compression, Compressor& code,
+                                        std::span<const Values> memories,
+                                        const OptimiserTerms& terms) {
+  if (memories.empty()) return nullptr;
+  if (compression.memories > 0) return compression.remember(code, memories, terms);
+  return std::make_unique<ErrorFeedback>(code, memories[0], false);
+}
 
 Values values_in(const Compression& compression, Bytes message, Op op) {
   if (compression.averaging != Averaging::additive && compression.averaging != Averaging::seeded)

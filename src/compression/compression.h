@@ -74,7 +74,19 @@ struct Compression {
                                             const OptimiserTerms&)>
       remember;
   LowRankRule low_rank;
+
+  // Largest norm that gradients are cut down to before anything else; 0: they are not.
+  double clip = 0;
+  // Is what is encoded a sum of numbers and memories, with factors that are known beforehand?
+  bool is_linear(const OptimiserTerms& terms) const {
+    return !needs_sgd || (clip == 0 && terms.weight_decay == 0);
+  }
 };
+
+// `code` with such memories: those of the compression; or one more where it has none, which then
+// only says what each message lost; or none, and then nullptr. As Compression::remember.
+std::unique_ptr<Compressor> remembering(const Compression&, Compressor& code,
+                                        std::span<const Values> memories, const OptimiserTerms&);
 
 // The values of a message that an all-reduce adds up. REQUIRES: averaging is additive or seeded.
 Values values_in(const Compression&, Bytes message, Op op);

@@ -118,6 +118,7 @@ Compression dgc_compression(const Options& options) {
   Compression c;
   c.averaging = Averaging::gathered;
   c.needs_sgd = true;
+  c.clip = rule.clip;
   c.squared_error = [rule](std::size_t) { return 1 - rule.ratio; };
   c.make = [rule] { return make_topk(rule.ratio_at(0), 0); };
   c.memories = 2;

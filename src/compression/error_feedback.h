@@ -6,6 +6,8 @@
 // The memory is the caller's: fp32, as many as there are numbers, zeros before the first message.
 // It is part of a checkpoint, and never averaged over ranks. It is in units of the numbers, so a
 // change of the learning rate does not concern it.
+//
+// Without feedback nothing is added before a message, and the memory only says what that lost.
 #pragma once
 
 #include "compression/compressor.h"
@@ -15,7 +17,7 @@ namespace lockstep {
 class ErrorFeedback final : public Compressor {
  public:
   // Both outlive this.
-  ErrorFeedback(Compressor& code, Values memory);
+  ErrorFeedback(Compressor& code, Values memory, bool feeds_back = true);
 
   std::size_t most_bytes(std::size_t count) const override { return code_.most_bytes(count); }
 
@@ -31,6 +33,7 @@ class ErrorFeedback final : public Compressor {
  private:
   Compressor& code_;
   const Values memory_;
+  const bool feeds_back_;
 };
 
 }  // namespace lockstep

@@ -1,16 +1,18 @@
 #include "lockstep/averager.h"
 
 #include <array>
+#include <optional>
 
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
-#include "replica/flat_model.h"
+#include "replica/backward_hooks.h"
 #include "strategies/mean.h"
 #include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
+constexpr std::string_view kStrategy = "all-reduce";  // what a loop with this does
 constexpr Tag kAgreement = channels::kAveragerAgreement, kInitial = channels::kAveragerWeights;
 
 std::vector<NamedTensor> numbered(const std::vector<torch::Tensor>& tensors) {
@@ -52,17 +54,23 @@ bool lies_at(const torch::Tensor& tensor, const float* place) {
 
 class Averager::Parts {
  public:
-  Parts(Rank& rank, const std::vector<NamedTensor>& parameters, const AllReduceRow& collective)
+  Parts(Rank& rank, const std::vector<NamedTensor>& parameters, const Carriage& carriage)
       : peers_(rank.peers),
         weights_(peers_.open_window(parameter_count(parameters) * size_of(Type::fp32))),
         gradients_(peers_.open_window(parameter_count(parameters) * size_of(Type::fp32))),
         model_(parameters, weights_->mine(), gradients_->mine()),
         each_once_(rank.size(), 1) {
-    const Crew crew{.rank = rank, .workers = rank.size(), .collective = collective};
+    Crew crew{
+        .rank = rank, .workers = rank.size(), .collective = all_reduce_named(carriage.collective)};
     mean_of_weights_ = make_mean(crew, Purpose::weights);
     mean_of_weights_->begin(all(model_.weights()), model_.parameters());
+    carry(carriage, kStrategy, false, {}, crew);
     mean_of_gradients_ = make_mean(crew, Purpose::gradients);
     mean_of_gradients_->begin(all(model_.gradients()), model_.parameters());
+    if (mean_of_gradients_->begins_early())
+      hooks_.emplace(model_, [this](Slice part) {
+        if (is_last_) mean_of_gradients_->ready(part);
+      });
   }
 
   ~Parts() {
@@ -76,7 +84,15 @@ class Averager::Parts {
 
   void start_equal() { broadcast(peers_, kInitial, all(model_.weights())); }
 
+  void last_backward() {
+    if (!hooks_ || is_last_) return;
+    is_last_ = true;
+    hooks_->forget();  // what earlier backwards told
+    mean_of_gradients_->open({.number = calls_, .samples = each_once_}, each_once_);
+  }
+
   void average_gradients() {
+    is_last_ = false;
     for (std::size_t i = 0; i < model_.tensors().size(); ++i)
       if (!lies_at(model_.tensors()[i].grad(), gradient(i)))
         throw UsageError(
@@ -112,20 +128,33 @@ class Averager::Parts {
   FlatModel model_;
   const std::vector<std::size_t> each_once_;
   std::unique_ptr<Mean> mean_of_weights_, mean_of_gradients_;
+  std::optional<BackwardHooks> hooks_;  // where the exchange can begin in backward
+  bool is_last_ = false;                // the backward that is to come or runs
   std::uint64_t calls_ = 0;
 };
 
 Averager::Averager(Rank& rank, const std::vector<torch::Tensor>& parameters,
-                   std::string_view collective) {
-  const AllReduceRow& row = all_reduce_named(collective);
+                   std::string_view collective)
+    : Averager(rank, parameters, Carriage{.collective = std::string(collective)}) {}
+
+Averager::Averager(Rank& rank, const std::vector<torch::Tensor>& parameters,
+                   const Carriage& carriage) {
+  all_reduce_named(carriage.collective);
+  check_carriage(carriage, kStrategy, {});
+  if (takes_over_sgd(carriage))
+    throw UsageError(fmt::format(
+        "'{}' repeats the momentum of the optimiser, which is the loop's own: compress by another",
+        carriage.compress));
   const auto those_trained = trained(numbered(parameters));
   check_trainable(those_trained);
   check_agreement(rank.peers, those_trained);
-  parts_ = std::make_unique<Parts>(rank, those_trained, row);
+  parts_ = std::make_unique<Parts>(rank, those_trained, carriage);
   parts_->start_equal();
 }
 
 Averager::~Averager() = default;
+
+void Averager::last_backward() { parts_->last_backward(); }
 
 void Averager::average_gradients() { parts_->average_gradients(); }
 

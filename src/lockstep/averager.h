@@ -10,6 +10,13 @@
 //   torch::nn::utils::clip_grad_norm_(net->parameters(), 1.0);
 //   optimiser.step();
 //
+// Gradients can go in fewer bytes, and while backward still runs:
+//
+//   Averager averager(rank, net->parameters(), Carriage{.compress = "fp16", .overlap = "wfbp"});
+//   averager.last_backward();  // gradients are final after the backward that follows
+//   loss.backward();
+//   averager.average_gradients();
+//
 // Gradients must be zeroed in place (Optimizer::zero_grad(), Module::zero_grad(false)), not
 // dropped. A parameter that a backward does not use has a gradient of zero, not none.
 #pragma once
@@ -18,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "strategies/carriage.h"
 #include "transport/rank.h"
 
 namespace at {
@@ -36,16 +44,24 @@ class Averager {
   // parameters are not fp32 or not on the CPU.
   Averager(Rank& rank, const std::vector<at::Tensor>& parameters,
            std::string_view collective = "auto");
+  // The same where gradients travel so. UsageError if they can't, and of dgc, which would have to
+  // know the loop's optimiser. Overlap is for processes: a simulated rank must not pass time inside
+  // backward.
+  Averager(Rank& rank, const std::vector<at::Tensor>& parameters, const Carriage&);
   // Gives each parameter and gradient memory of its own again, with its values.
   ~Averager();
   Averager(const Averager&) = delete;
   Averager& operator=(const Averager&) = delete;
 
+  // With overlap: the next backward is the last before average_gradients(), so that what it leaves
+  // is final. Without this call the exchange begins in average_gradients().
+  void last_backward();
   // On return all ranks hold the mean of their gradients, the same bits; each rank counts once.
   // UsageError if a gradient is no longer where it was put. TransportError names a peer that is
   // gone.
   void average_gradients();
-  // The same for weights: for loops that step by themselves for a while.
+  // The same for weights, which always go as they are: for loops that step by themselves for a
+  // while.
   void average_weights();
 
  private:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -38,11 +39,37 @@ struct Sends {
   std::uint64_t withheld = 0;  // there was nobody to send them to
 };
 
+// What it cost this rank to make messages shorter, and what that saved.
+struct Coding {
+  double encode_s = 0, decode_s = 0;
+  std::uint64_t plain_bytes = 0;  // that it would have sent of the same numbers as they are
+  std::uint64_t sent_bytes = 0;
+
+  Coding& operator+=(const Coding& other) {
+    encode_s += other.encode_s;
+    decode_s += other.decode_s;
+    plain_bytes += other.plain_bytes;
+    sent_bytes += other.sent_bytes;
+    return *this;
+  }
+  // The bandwidth, in bytes a second, at which a rank would need as long to send what it saves as
+  // it takes to encode and decode: above it, compression makes steps longer. None: it has cost no
+  // time, or saved nothing.
+  std::optional<double> break_even_bytes_per_s() const {
+    if (encode_s + decode_s <= 0 || plain_bytes <= sent_bytes) return {};
+    return static_cast<double>(plain_bytes - sent_bytes) / (encode_s + decode_s);
+  }
+};
+
 struct Figures {
   // Of this process's part of the run.
   double waited_s = 0;  // of update() and serve(), in which this rank only waited for others
   double hidden_s = 0;  // in which exchanges went on beside the computation
   Contributions contributions;  // to the numbers that this rank holds
+  Coding coding;
+  // How many numbers each bucket of gradients has, in the order in which they are sent; empty: all
+  // go together.
+  std::vector<std::size_t> buckets;
   // Of the whole run, what was before a resume among it.
   Sends sends;
 };

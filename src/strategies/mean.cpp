@@ -40,6 +40,11 @@ Mean::Sum Mean::stated(std::span<const std::size_t> samples) const {
   return {mean_factors(samples, static_cast<int>(samples.size()))};
 }
 
+const Figures& Mean::figures() const {
+  static const Figures kNone;
+  return kNone;
+}
+
 namespace {
 
 std::vector<OfMemory> counted_from(std::size_t first, std::vector<OfMemory> memories) {

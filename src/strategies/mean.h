@@ -80,6 +80,9 @@ class Mean {
   virtual std::string state() const { return {}; }
   virtual void restore(const std::string& /*state*/) {}
 
+  // So far: what it has hidden beside the computation, its coding, and its buckets.
+  virtual const Figures& figures() const;
+
  private:
   virtual void opened(const Step&, std::span<const std::size_t> samples) = 0;
   virtual void finish() = 0;

@@ -50,6 +50,9 @@ class PushCode {
   virtual std::vector<Kept> memories() { return {}; }
   virtual std::string state() const { return {}; }
   virtual void restore(const std::string& /*state*/) {}
+
+  // So far, on this rank.
+  virtual Coding coding() const { return {}; }
 };
 
 // The code of this run: numbers as they are, without a copy, unless Crew::push_codes says

@@ -107,6 +107,10 @@ Options strategy_options(std::string_view spec, const StrategyRow* own) {
   return Options(full_spec(spec, own), keys);
 }
 
+Travels travels_of(std::string_view spec, const StrategyRow* own) {
+  return maker_of(spec, own).travels;
+}
+
 void check_strategy(std::string_view spec, const RunTerms& run, const StrategyRow* own) {
   const StrategyRow& row = strategy_named(spec, own);
   check_crew(row, run.workers, run.servers, run.colocated);

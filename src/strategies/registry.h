@@ -31,6 +31,17 @@ struct RunTerms {
   std::uint64_t steps = 0;
 };
 
+// How the numbers of a strategy get from rank to rank, which is what decides how they can be
+// compressed (see carriage.h).
+enum class Travels {
+  own_way,  // by messages of the strategy's own
+  mean_of_gradients,
+  mean_of_weights,   // both by make_mean()
+  pushed_gradients,  // all these by make_push_code(): of one step,
+  pushed_changes,    // of several, or changes of weights,
+  pushed_distances   // or a part of the way to a centre
+};
+
 // A strategy with the values of its parameters, which were found good.
 struct StrategyMaker {
   // On one rank.
@@ -40,6 +51,7 @@ struct StrategyMaker {
   std::function<void(const RunTerms&)> refuse = {};
   // What whoever starts such a run should be told, if anything; none: never anything.
   std::function<std::optional<std::string>(const RunTerms&)> notice = {};
+  Travels travels = Travels::own_way;
 };
 
 struct StrategyParameter {
@@ -88,6 +100,7 @@ const StrategyRow& strategy_named(std::string_view spec, const StrategyRow* own 
 std::string full_spec(std::string_view spec, const StrategyRow* own = nullptr);
 // The value of every parameter.
 Options strategy_options(std::string_view spec, const StrategyRow* own = nullptr);
+Travels travels_of(std::string_view spec, const StrategyRow* own = nullptr);
 // Before anything is started: can there be such a strategy in such a run? Also refuses for it.
 void check_strategy(std::string_view spec, const RunTerms&, const StrategyRow* own = nullptr);
 // What whoever starts such a run should be told of the strategy.

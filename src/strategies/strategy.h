@@ -93,6 +93,7 @@ struct Kept {
   Values values;          // the strategy's, in place from begin() on; hollow where the weights are
   bool a_model = false;   // a point where weights can be, else a difference of such points
   std::size_t first = 0;  // the weight that the first of them is for; for others it counts as zero
+  bool in_checkpoints = true;  // else each step writes it anew, without a look at what it was
 };
 
 class Statement;

@@ -11,6 +11,7 @@
 #include "measure/timeline.h"
 #include "replica/optimiser.h"
 #include "replica/schedule.h"
+#include "strategies/carriage.h"
 #include "strategies/registry.h"
 #include "train/cluster_spec.h"
 #include "transport/decorators/conditions.h"
@@ -118,6 +119,16 @@ void check_training(const TrainConfig& config) {
   input.base_lr = optimiser.number("lr");
   input.warmup_epochs = config.warmup_epochs;
   const Schedule schedule(config.lr_schedule, input);
+}
+
+void check_carriage(const TrainConfig& config) {
+  const Carriage carriage = carriage_of(config);
+  check_carriage(carriage, config.strategy, run_terms(config), config.own_strategy);
+  if (takes_over_sgd(carriage) && optimiser_options(config.optimizer).number("dampening") != 0)
+    throw UsageError(fmt::format(
+        "--compress {} does not work with dampening: it repeats SGD's momentum without; leave it "
+        "out",
+        config.compress));
 }
 
 // Refuses to scale a rate that fits any number of workers already.
@@ -267,6 +278,27 @@ RunTerms run_terms(const TrainConfig& config) {
   return terms;
 }
 
+Carriage carriage_of(const TrainConfig& config) {
+  return {config.compress,         config.overlap, config.bucket_mib,
+          config.first_bucket_mib, config.buckets, config.collective};
+}
+
+std::string replica_optimiser(const TrainConfig& config) {
+  if (!takes_over_sgd(carriage_of(config))) return config.optimizer;
+  return fmt::format("sgd:lr={}", optimiser_options(config.optimizer).text("lr"));
+}
+
+OptimiserTerms optimiser_terms(const TrainConfig& config) {
+  OptimiserTerms terms;
+  terms.workers = config.workers;
+  if (!takes_over_sgd(carriage_of(config))) return terms;
+  const Options sgd = optimiser_options(config.optimizer);
+  terms.momentum = sgd.number("momentum");
+  terms.nesterov = sgd.flag("nesterov");
+  terms.weight_decay = sgd.number("weight_decay");
+  return terms;
+}
+
 void check(const TrainConfig& config) {
   check_text(config);
   check_servers(config);
@@ -275,6 +307,7 @@ void check(const TrainConfig& config) {
   all_reduce_named(config.collective);
   check_end(config);
   check_training(config);
+  check_carriage(config);
   check_scaling(config);
   check_records(config);
   check_rounds(config);

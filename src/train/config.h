@@ -12,6 +12,8 @@
 
 namespace lockstep {
 
+struct Carriage;
+struct OptimiserTerms;
 struct RunTerms;
 struct StrategyRow;
 
@@ -53,6 +55,14 @@ TrainConfig config_from(const nlohmann::json&, TrainConfig base = {});
 
 // What a strategy may ask about such a run; the number of steps is left to the caller.
 RunTerms run_terms(const TrainConfig&);
+
+// How its numbers travel.
+Carriage carriage_of(const TrainConfig&);
+// The spec of the optimiser that replicas have: what was asked for, without momentum and weight
+// decay where a compressor does these before anything is sent (dgc);
+std::string replica_optimiser(const TrainConfig&);
+// and what that compressor is to know. Weights and steps of an epoch are left to the caller.
+OptimiserTerms optimiser_terms(const TrainConfig&);
 
 // Fills in the number of servers if it is not given: 1, or none. UsageError: no such strategy.
 void complete(TrainConfig&);

@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "measure/machine.h"
 #include "replica/flat_model.h"
+#include "strategies/carriage.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
 #include "transport/real_rank.h"
@@ -86,7 +87,10 @@ std::size_t median_samples(Plan& plan) {
 std::optional<std::string> notice_of(const TrainConfig& config, std::uint64_t steps) {
   RunTerms terms = run_terms(config);
   terms.steps = steps;
-  return notice_of_strategy(config.strategy, terms, config.own_strategy);
+  const auto of_strategy = notice_of_strategy(config.strategy, terms, config.own_strategy);
+  return of_strategy
+             ? of_strategy
+             : notice_of_carriage(carriage_of(config), config.strategy, terms, config.own_strategy);
 }
 
 // A notice where gradients that count for different numbers of samples go to servers with an

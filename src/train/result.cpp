@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "collectives/gather.h"
+#include "compression/registry.h"
 #include "core/json_text.h"
 
 namespace lockstep {
@@ -43,6 +44,30 @@ double training_s(const TrainResult& result) {
   return longest;
 }
 
+// What compression cost and saved, all ranks together.
+Json coding_of(const TrainConfig& config, const TrainResult& result) {
+  if (config.compress.empty()) return nullptr;
+  Coding all;
+  for (const Json& rank : result.ranks)
+    all += {rank["encode_seconds"], rank["decode_seconds"], rank["bytes_before_coding"],
+            rank["bytes_after_coding"]};
+  const std::optional<double> even = all.break_even_bytes_per_s();
+  return {{"compressor", full_compressor_spec(config.compress)},
+          {"encode_seconds", all.encode_s},
+          {"decode_seconds", all.decode_s},
+          {"bytes_before", all.plain_bytes},
+          {"bytes_after", all.sent_bytes},
+          {"break_even_bits_per_second", even ? Json(8 * *even) : Json(nullptr)}};
+}
+
+// The seconds of exchanges that ran beside backward, all ranks together.
+Json overlap_of(const TrainConfig& config, const TrainResult& result) {
+  if (config.overlap == "none") return nullptr;
+  double hidden_s = 0;
+  for (const Json& rank : result.ranks) hidden_s += rank["hidden_seconds"].get<double>();
+  return {{"hidden_seconds", hidden_s}};
+}
+
 }  // namespace
 
 Json to_json(const RankReport& r) {
@@ -70,6 +95,10 @@ Json to_json(const RankReport& r) {
           {"communicate_seconds", r.spent.communicate_s},
           {"hidden_seconds", r.spent.hidden_s},
           {"wait_seconds", r.spent.wait_s},
+          {"encode_seconds", r.coding.encode_s},
+          {"decode_seconds", r.coding.decode_s},
+          {"bytes_before_coding", r.coding.plain_bytes},
+          {"bytes_after_coding", r.coding.sent_bytes},
           {"sends_merged", r.sends.merged},
           {"sends_withheld", r.sends.withheld},
           {"mass", r.mass ? Json(*r.mass) : Json(nullptr)},
@@ -165,6 +194,9 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
           {"reason", or_null(!result.reason.empty(), result.reason)},
           {"strategy", config.strategy},
           {"collective", or_null(!result.collective.empty(), result.collective)},
+          {"compression", coding_of(config, result)},
+          {"overlap", overlap_of(config, result)},
+          {"buckets", or_null(!result.buckets.empty(), result.buckets)},
           {"model", config.model},
           {"data", result.data},
           {"workers", config.workers},

@@ -35,6 +35,7 @@ struct RankReport {
   Contributions contributions;       // to the numbers it holds; none where all step together
   std::optional<double> mass;        // where workers go apart: see Strategy::mass()
   Sends sends;
+  Coding coding;
 };
 nlohmann::ordered_json to_json(const RankReport&);
 
@@ -58,6 +59,7 @@ Score score_from_json(const nlohmann::json&);
 struct TrainResult {
   std::string status = "done", reason;  // done|failed|stopped; why
   std::string collective;               // what `auto` chose; empty: the strategy uses none
+  std::vector<std::size_t> buckets;     // of gradients, first sent first; empty: all go together
   std::string data;                     // what was really used
   bool simulated = false, oversubscribed = false;
   std::uint64_t steps = 0, samples = 0;

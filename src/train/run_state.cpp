@@ -152,7 +152,7 @@ void Checkpoints::save(const Generation& members, RunState& state, std::uint64_t
                     trainee_.contributions(state), timetable_.asks_at()});
   blobs.push_back({"weights", weights.bytes()});
   for (const Kept& kept : trainee_.strategy.memories())
-    blobs.push_back({"strategy-" + kept.name, kept.values.bytes()});
+    if (kept.in_checkpoints) blobs.push_back({"strategy-" + kept.name, kept.values.bytes()});
   blobs.push_back({"progress", {progress.data(), progress.size()}});
   const TrainConfig& config = trainee_.experiment.config;
   const nlohmann::ordered_json about = {{"step", taken},
@@ -183,7 +183,7 @@ std::uint64_t Checkpoints::restore(RunState& state) {
   checkpoint.read(r, "weights", trainee_.replica.weights().bytes());
   trainee_.strategy.begin(trainee_.replica);
   for (const Kept& kept : trainee_.strategy.memories())
-    checkpoint.read(r, "strategy-" + kept.name, kept.values.bytes());
+    if (kept.in_checkpoints) checkpoint.read(r, "strategy-" + kept.name, kept.values.bytes());
   trainee_.learner.restore(checkpoint, r);
   restore_progress(state, checkpoint.read(r, "progress"), checkpoint.path_of(r, "progress"));
   // Where the end is another one now it is asked for at once.

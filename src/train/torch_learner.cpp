@@ -250,7 +250,7 @@ class TorchLearner final : public Learner {
     auto network = network_for(experiment, turns);
     check_trainable(*network);
     const ReplicaMemory memory = open(parameter_count(*network));
-    Options optimiser = optimiser_options(experiment.config.optimizer);
+    Options optimiser = optimiser_options(replica_optimiser(experiment.config));
     Schedule schedule = schedule_of(experiment, optimiser);
     return {std::move(network),
             memory.weights,

@@ -9,6 +9,7 @@
 #include "replica/torch_error.h"
 #include "strategies/audit/audit.h"
 #include "strategies/average.h"
+#include "strategies/carriage.h"
 #include "train/evaluate.h"
 #include "train/worker.h"
 #include "transport/channels.h"
@@ -40,15 +41,20 @@ std::unique_ptr<Learner> open_learner(const Experiment& experiment, int rank,
                              : make_torch_learner(experiment, rank, memory, turns);
 }
 
-Crew crew_of(Rank& rank, const Experiment& experiment) {
+Crew crew_of(Rank& rank, const Experiment& experiment, Values weights) {
   const TrainConfig& config = experiment.config;
-  return {rank,
-          config.workers,
-          config.servers,
-          config.servers_within_workers(),
-          all_reduce_named(config.collective),
-          experiment.plan.idle(),
-          experiment.plan.cut() == Cut::by_share};
+  Crew crew{rank,
+            config.workers,
+            config.servers,
+            config.servers_within_workers(),
+            all_reduce_named(config.collective),
+            experiment.plan.idle(),
+            experiment.plan.cut() == Cut::by_share};
+  OptimiserTerms optimiser = optimiser_terms(config);
+  optimiser.steps_per_epoch = static_cast<double>(experiment.steps_per_epoch);
+  optimiser.weights = weights;
+  carry(carriage_of(config), config.strategy, config.audit, optimiser, crew, config.own_strategy);
+  return crew;
 }
 
 std::unique_ptr<Strategy> strategy_of(const TrainConfig& config, const Crew& crew) {
@@ -75,7 +81,8 @@ RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const R
                     recorder.peaks(),
                     trainee.contributions(state),
                     {},
-                    figures_of(trainee.strategy).sends};
+                    figures_of(trainee.strategy).sends,
+                    figures_of(trainee.strategy).coding};
   if (!experiment.in_step() && works && trainee.crew.servers == 0)
     report.mass = trainee.strategy.mass();
   return report;
@@ -179,6 +186,7 @@ TrainResult finish(const Trainee& trainee, const RankReport& report, const Timet
   if (!experiment.strategy.goes_in_rounds()) result.count_samples();
   if (experiment.strategy.exchange == Exchange::collective)
     result.collective = collective_for(trainee.crew, trainee.replica.weights()).name;
+  result.buckets = figures_of(trainee.strategy).buckets;
   result.model_sha256 = recorder.model_sha256();
   result.steps = timetable.last_step();
   if (!experiment.in_step() && experiment.has_open_end()) result.count_steps();
@@ -228,7 +236,7 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   RunState state{StepClock(rank.clock, ahead_s, config.workers),
                  rank.random(purpose_of("compute time"))};
   TimedReplica replica(learner->replica(), rank.clock, state.clock);
-  const Crew crew = crew_of(rank, experiment);
+  const Crew crew = crew_of(rank, experiment, replica.weights());
   const auto strategy = strategy_of(config, crew);
   const Trainee trainee{experiment, options, rank, crew, *learner, replica, *strategy};
 

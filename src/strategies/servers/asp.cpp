@@ -48,7 +48,8 @@ class Asp final : public Central {
 }  // namespace
 
 StrategyMaker asp(const Options&) {
-  return {[](const Crew& crew) { return std::make_unique<Asp>(crew); }};
+  return {.make = [](const Crew& crew) { return std::make_unique<Asp>(crew); },
+          .travels = Travels::pushed_gradients};
 }
 
 }  // namespace lockstep

@@ -142,6 +142,7 @@ void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::u
 
 const Figures& Central::figures() {
   if (server_) figures_.waited_s = server_->waited_s();
+  figures_.coding = code_->coding();
   figures_.hidden_s = shared_ ? shared_->talked_s - blocked_s_ : 0;
   return figures_;
 }

@@ -132,7 +132,8 @@ class Downpour final : public Central {
 StrategyMaker downpour(const Options& options) {
   const std::int64_t push = at_least(1, options, "push"), fetch = at_least(1, options, "fetch");
   return {.make = [=](const Crew& crew) { return std::make_unique<Downpour>(crew, push, fetch); },
-          .notice = exchanges_first_after(options, "push", push, "push nothing before it is over")};
+          .notice = exchanges_first_after(options, "push", push, "push nothing before it is over"),
+          .travels = Travels::pushed_changes};
 }
 
 }  // namespace lockstep

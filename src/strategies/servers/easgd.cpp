@@ -212,7 +212,8 @@ StrategyMaker easgd(const Options& options) {
                       "its own, which takes the learning rate alone; give sgd without weight decay",
                       run.optimizer));
               },
-          .notice = exchanges_first_after(options, "period", period)};
+          .notice = exchanges_first_after(options, "period", period),
+          .travels = Travels::pushed_distances};
 }
 
 }  // namespace lockstep

@@ -29,10 +29,11 @@ std::size_t pieces_for(int workers) {
 }
 constexpr std::size_t kLeastPieceBytes = 256 * 1024;  // else messages cost more than waiting
 
-class ParameterServer final : public Strategy, public Statement, public Serving {
+class ParameterServer final : public Strategy, public Statement, public Serving, public Measured {
  public:
   explicit ParameterServer(const Crew& crew)
-      : Strategy(crew, {.statement = this, .serving = this}), code_(make_push_code(crew)) {}
+      : Strategy(crew, {.statement = this, .serving = this, .measured = this}),
+        code_(make_push_code(crew)) {}
 
   void begin(Replica& replica) override {
     if (crew_.works()) code_->begin(replica.gradients(), replica.parameters());
@@ -93,6 +94,11 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
     const std::size_t pulled = own * (crew_.workers - (crew_.colocated ? 1 : 0));
     const std::size_t pushed = crew_.push_codes ? pushed_bytes_ : numbers * size_of(Type::fp32);
     return pushed + pulled * size_of(Type::fp32);
+  }
+
+  const Figures& figures() override {
+    figures_.coding = code_->coding();
+    return figures_;
   }
 
   std::vector<Kept> memories() override { return code_->memories(); }
@@ -242,7 +248,8 @@ class ParameterServer final : public Strategy, public Statement, public Serving 
 }  // namespace
 
 StrategyMaker parameter_server(const Options&) {
-  return {[](const Crew& crew) { return std::make_unique<ParameterServer>(crew); }};
+  return {.make = [](const Crew& crew) { return std::make_unique<ParameterServer>(crew); },
+          .travels = Travels::pushed_gradients};
 }
 
 }  // namespace lockstep

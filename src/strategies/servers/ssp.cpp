@@ -537,7 +537,8 @@ class Ssp final : public Central {
 
 StrategyMaker ssp(const Options& options) {
   const std::int64_t s = at_least(0, options, "staleness");
-  return {[=](const Crew& crew) { return std::make_unique<Ssp>(crew, s); }};
+  return {.make = [=](const Crew& crew) { return std::make_unique<Ssp>(crew, s); },
+          .travels = Travels::pushed_changes};
 }
 
 }  // namespace lockstep

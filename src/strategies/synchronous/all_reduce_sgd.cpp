@@ -12,10 +12,10 @@
 namespace lockstep {
 namespace {
 
-class AllReduceSgd final : public Strategy, public Statement, public Fed {
+class AllReduceSgd final : public Strategy, public Statement, public Fed, public Measured {
  public:
   AllReduceSgd(const Crew& crew, bool of_weights)
-      : Strategy(crew, {.statement = this, .fed = of_weights ? nullptr : this}),
+      : Strategy(crew, {.statement = this, .fed = of_weights ? nullptr : this, .measured = this}),
         of_weights_(of_weights),
         mean_(make_mean(crew, averaged())) {}
 
@@ -51,6 +51,7 @@ class AllReduceSgd final : public Strategy, public Statement, public Fed {
   }
   bool averages_by_samples() const override { return of_weights_; }
 
+  const Figures& figures() override { return mean_->figures(); }
   std::vector<Kept> memories() override { return mean_->memories(); }
   std::string state() const override { return mean_->state(); }
   void restore(const std::string& state) override { mean_->restore(state); }
@@ -71,7 +72,9 @@ class AllReduceSgd final : public Strategy, public Statement, public Fed {
 StrategyMaker all_reduce_sgd(const Options& options) {
   constexpr std::string_view kinds[] = {"gradients", "weights"};
   const bool of_weights = options.choice("average", kinds) == 1;
-  return {[=](const Crew& crew) { return std::make_unique<AllReduceSgd>(crew, of_weights); }};
+  return {
+      .make = [=](const Crew& crew) { return std::make_unique<AllReduceSgd>(crew, of_weights); },
+      .travels = of_weights ? Travels::mean_of_weights : Travels::mean_of_gradients};
 }
 
 }  // namespace lockstep

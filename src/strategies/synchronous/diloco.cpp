@@ -46,7 +46,8 @@ StrategyMaker diloco(const Options& options) {
   const std::int64_t period = at_least(1, options, "period");
   const double lr = above_zero(options, "lr"), mu = below_one(options, "momentum");
   return {.make = [=](const Crew& crew) { return std::make_unique<DiLoCo>(crew, period, lr, mu); },
-          .notice = exchanges_first_after(options, "period", period)};
+          .notice = exchanges_first_after(options, "period", period),
+          .travels = Travels::mean_of_weights};
 }
 
 }  // namespace lockstep

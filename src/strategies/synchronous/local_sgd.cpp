@@ -15,7 +15,7 @@
 namespace lockstep {
 
 LocalSgd::LocalSgd(const Crew& crew, std::string name, std::uint64_t period, int from_epoch)
-    : Strategy(crew, {.statement = this}),
+    : Strategy(crew, {.statement = this, .measured = this}),
       mean_(make_mean(crew, Purpose::weights)),
       name_(std::move(name)),
       period_(period),
@@ -156,7 +156,8 @@ StrategyMaker local_sgd(const Options& options) {
                 return std::make_unique<LocalSgd>(crew, "local-sgd", period,
                                                   static_cast<int>(from));
               },
-          .notice = exchanges_first_after(options, "period", from > 0 ? 1 : period)};
+          .notice = exchanges_first_after(options, "period", from > 0 ? 1 : period),
+          .travels = Travels::mean_of_weights};
 }
 
 }  // namespace lockstep

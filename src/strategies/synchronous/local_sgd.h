@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-class LocalSgd : public Strategy, public Statement {
+class LocalSgd : public Strategy, public Statement, public Measured {
  public:
   // Before that epoch a round is one step. `name`: of the strategy, for errors.
   LocalSgd(const Crew&, std::string name, std::uint64_t period, int from_epoch = 0);
@@ -25,6 +25,7 @@ class LocalSgd : public Strategy, public Statement {
                                     std::size_t count) const override;
   bool averages_by_samples() const override { return true; }
   std::uint64_t bytes_sent(const Step&, int rank, std::size_t count) const override;
+  const Figures& figures() override { return mean_->figures(); }
   std::vector<Kept> memories() override { return mean_->memories(); }
   std::string state() const override;
   void restore(const std::string&) override;

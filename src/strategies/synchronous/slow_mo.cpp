@@ -50,7 +50,8 @@ StrategyMaker slow_mo(const Options& options) {
   const double beta = below_one(options, "momentum"), alpha = above_zero(options, "rate");
   return {
       .make = [=](const Crew& crew) { return std::make_unique<SlowMo>(crew, period, beta, alpha); },
-      .notice = exchanges_first_after(options, "period", period)};
+      .notice = exchanges_first_after(options, "period", period),
+      .travels = Travels::mean_of_weights};
 }
 
 }  // namespace lockstep

@@ -1,0 +1,325 @@
+#include "strategies/bucket_average.h"
+
+#include <cstring>
+
+#include "collectives/all_gather.h"
+#include "collectives/messages.h"
+#include "collectives/scratch.h"
+#include "strategies/average.h"
+
+namespace lockstep {
+namespace {
+
+// Memory for messages about such numbers.
+Scratch room_for(Values numbers, std::size_t bytes) {
+  static std::byte some;
+  return {numbers.is_hollow() ? Values::hollow(1, Type::bytes) : Values(&some, 1, Type::bytes),
+          bytes};
+}
+
+// Messages start at addresses that are divisible by 4.
+std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+void set_zero(Values values) {
+  if (!values.is_hollow() && values.count() > 0)
+    std::memset(values.bytes().data, 0, values.bytes().size);
+}
+
+// What the averages by messages share.
+class Encoded : public BucketAverage {
+ public:
+  explicit Encoded(const BucketTerms& terms)
+      : terms_(terms), code_(terms.compression->make ? terms.compression->make() : nullptr) {}
+
+ protected:
+  int workers() const { return terms_.crew.workers; }
+  int me() const { return terms_.crew.rank.rank(); }
+  Values numbers() const { return terms_.numbers; }
+  std::size_t count() const { return terms_.numbers.count(); }
+
+  // A message of that rank's in that step.
+  Draw draw(std::uint64_t step, int rank, int message = 0) const {
+    return {terms_.crew.rank.seed, rank, step, terms_.bucket, static_cast<std::uint32_t>(message)};
+  }
+  // The code, with these memories, all of that part of the numbers.
+  std::unique_ptr<Compressor> with_memories(std::span<const Values> memories, Slice part) const {
+    std::vector<Values> own;
+    for (const Values& memory : memories) own.push_back(memory.part(part));
+    return remembering(*terms_.compression, *code_, own, terms_.optimiser);
+  }
+  std::size_t encode(Transport& lane, Compressor* with, Values from, Bytes message,
+                     const Draw& draw) const {
+    const double start = lane.now();
+    const std::size_t bytes = (with ? *with : *code_).encode(from, message, draw);
+    terms_.coding.encode_s += lane.now() - start;
+    return bytes;
+  }
+  template <class Act>
+  void decode(Transport& lane, Act&& act) const {
+    const double start = lane.now();
+    act();
+    terms_.coding.decode_s += lane.now() - start;
+  }
+
+  const BucketTerms terms_;
+  const std::unique_ptr<Compressor> code_;
+};
+
+// Numbers as they are, by the crew's all-reduce.
+class Plain final : public BucketAverage {
+ public:
+  explicit Plain(const BucketTerms& terms) : crew_(terms.crew), numbers_(terms.numbers) {}
+
+  void run(Transport& lane, Tag tag, std::uint64_t, std::span<const double>) override {
+    crew_.collective.run(lane, tag, numbers_.as(Op::mean));
+  }
+  std::uint64_t bytes_sent(int rank) const override { return average_bytes(crew_, rank, numbers_); }
+
+ private:
+  const Crew crew_;
+  const Values numbers_;
+};
+
+// Additive and seeded: messages are numbers, which the crew's all-reduce averages.
+class Summed final : public Encoded {
+ public:
+  explicit Summed(const BucketTerms& terms)
+      : Encoded(terms),
+        message_(room_for(numbers(), code_->most_bytes(count()))),
+        keeps_(with_memories(terms.memories, {0, count()})) {}
+
+  void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double>) override {
+    const Bytes message = message_.values().bytes();
+    encode(lane, keeps_.get(), numbers(), message, draw(step, me()));
+    terms_.crew.collective.run(lane, tag, values_in(*terms_.compression, message, Op::mean));
+    decode(lane, [&] { code_->decode(message, draw(step, me()), numbers()); });
+  }
+  std::uint64_t bytes_sent(int rank) const override {
+    return average_bytes(terms_.crew, rank,
+                         values_in(*terms_.compression, message_.values().bytes(), Op::mean));
+  }
+
+ private:
+  const Scratch message_;
+  const std::unique_ptr<Compressor> keeps_;
+};
+
+// Every worker owns a chunk (see slices.h): it adds up what the others send it, encodes the mean of
+// that once more, sends it to all, and takes what that decodes to itself. Its own numbers of the
+// chunk it never sends, so they are added as they are. Two rounds, straight from everybody to
+// everybody: worker r sends the messages of all chunks but its own, and m-1 times that of its own.
+class TwoShot final : public Encoded {
+ public:
+  explicit TwoShot(const BucketTerms& terms)
+      : Encoded(terms),
+        chunks_(layout(terms.numbers.count(), terms.crew.workers)),
+        first_(room_for(numbers(), chunks_.back().end)),
+        arriving_(room_for(numbers(), workers() * own().room)) {
+    for (int w = 0; w < workers(); ++w)
+      keeps_.push_back(w == me() ? nullptr : with_memories(terms.memories, chunks_[w].slice));
+    if (terms.second) keeps_[me()] = with_memories({&*terms.second, 1}, own().slice);
+  }
+
+  void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double>) override {
+    const Values mine = numbers().part(own().slice);
+    for (int w = 0; w < workers(); ++w)
+      if (w != me())
+        encode(lane, keeps_[w].get(), numbers().part(chunks_[w].slice), message(w).bytes(),
+               draw(step, me(), w));
+    everyone(
+        lane, tag, [&](int w) { return message(w); }, [&](int w) { return arrived(w); });
+    decode(lane, [&] { add_up(step, mine); });
+    encode(lane, keeps_[me()].get(), mine, message(me()).bytes(), draw(step, me(), workers()));
+    everyone(
+        lane, tag, [&](int) { return message(me()); }, [&](int w) { return message(w); });
+    decode(lane, [&] {
+      for (int w = 0; w < workers(); ++w)
+        code_->decode(message(w).bytes(), draw(step, w, workers()),
+                      numbers().part(chunks_[w].slice));
+    });
+  }
+
+  std::uint64_t bytes_sent(int rank) const override {
+    std::uint64_t bytes = (workers() - 1) * chunks_[rank].bytes;
+    for (int w = 0; w < workers(); ++w)
+      if (w != rank) bytes += chunks_[w].bytes;
+    return bytes;
+  }
+
+ private:
+  struct Chunk {
+    Slice slice;
+    std::size_t begin, bytes, room, end;  // of its message: where it lies, how long it is
+  };
+  std::vector<Chunk> layout(std::size_t count, int workers) const {
+    std::vector<Chunk> chunks;
+    std::size_t at = 0;
+    for (int w = 0; w < workers; ++w) {
+      const Slice slice = chunk(count, workers, w);
+      // Of such codes every message is as long as it can be.
+      const std::size_t bytes = code_->most_bytes(slice.count), room = aligned(bytes);
+      chunks.push_back({slice, at, bytes, room, at + room});
+      at += room;
+    }
+    return chunks;
+  }
+  const Chunk& own() const { return chunks_[me()]; }
+  // The message of that worker's chunk, and what that worker sent of mine.
+  Values message(int w) const { return first_.values({chunks_[w].begin, chunks_[w].bytes}); }
+  Values arrived(int w) const { return arriving_.values({w * own().room, own().bytes}); }
+
+  template <class Out, class In>
+  void everyone(Transport& lane, Tag tag, Out&& out, In&& in) const {
+    Messages messages(lane, tag);
+    for (int s = 1; s < workers(); ++s) {
+      messages.send((me() + s) % workers(), out((me() + s) % workers()));
+      messages.take((me() - s + workers()) % workers(), in((me() - s + workers()) % workers()));
+    }
+    messages.run();
+  }
+
+  // In an order that is fixed by rank, mine first.
+  void add_up(std::uint64_t step, Values mine) const {
+    // Another plan may have left something there, as long as it was another's.
+    if (terms_.compression->memories > 0) {
+      const Values left = terms_.memories[0].part(own().slice);
+      combine(mine.as(Op::sum), left.bytes());
+      set_zero(left);
+    }
+    for (int w = 0; w < workers(); ++w)
+      if (w != me()) code_->add(arrived(w).bytes(), draw(step, w, me()), 1, mine);
+    scale(mine, 1.0 / workers());
+  }
+
+  const std::vector<Chunk> chunks_;
+  const Scratch first_, arriving_;
+  std::vector<std::unique_ptr<Compressor>> keeps_;  // by chunk; mine: of the second message
+};
+
+// Every worker gets all messages and adds them up in the order of ranks; or they vote, each by its
+// share, so that a worker without samples has no vote.
+class Gathered final : public Encoded {
+ public:
+  Gathered(const BucketTerms& terms, bool votes)
+      : Encoded(terms),
+        votes_(votes),
+        keeps_(votes ? nullptr : with_memories(terms.memories, {0, count()})),
+        slot_(aligned((keeps_ ? *keeps_ : *code_).most_bytes(count()))),
+        slots_(room_for(numbers(), workers() * slot_)),
+        bytes_(workers()) {}
+
+  void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double> shares) override {
+    const std::size_t bytes =
+        encode(lane, keeps_.get(), numbers(), slots_.values({me() * slot_, slot_}).bytes(),
+               draw(step, me()));
+    bytes_ = all_gather_slots(lane, tag, slots_.values(), bytes);
+    if (votes_ && !terms_.memories.empty()) {
+      copy(terms_.memories[0].bytes(), numbers().bytes());
+      code_->add(message(me()), draw(step, me()), -static_cast<float>(shares[me()]),
+                 terms_.memories[0]);
+    }
+    decode(lane, [&] {
+      set_zero(numbers());
+      for (int w = 0; w < workers(); ++w)
+        code_->add(message(w), draw(step, w), votes_ ? static_cast<float>(shares[w]) : 1.f,
+                   numbers());
+      if (votes_) return count_votes();
+      scale(numbers(), 1.0 / workers());
+    });
+  }
+
+  // Round the ring; and how long each message is, to everybody.
+  std::uint64_t bytes_sent(int rank) const override {
+    std::uint64_t bytes = sizeof(std::uint64_t) * (workers() - 1);
+    for (int w = 0; workers() > 1 && w < workers(); ++w)
+      if (w != (rank + 1) % workers()) bytes += bytes_[w];
+    return bytes;
+  }
+
+ private:
+  ConstBytes message(int w) const { return slots_.values({w * slot_, bytes_[w]}).bytes(); }
+
+  void count_votes() const {
+    if (!terms_.second) return vote(numbers());
+    copy(terms_.second->bytes(), numbers().bytes());
+    scale(*terms_.second, -1.0 / workers());
+    vote(numbers());
+    combine(terms_.second->as(Op::sum), numbers().bytes());
+    scale(*terms_.second, -1);
+  }
+
+  const bool votes_;
+  const std::unique_ptr<Compressor> keeps_;
+  const std::size_t slot_;  // bytes for each worker's message
+  const Scratch slots_;
+  std::vector<std::size_t> bytes_;  // of each worker's, the last time
+};
+
+// PowerSGD: see compression/low_rank.h. Both means are the crew's all-reduce.
+class Factored final : public Encoded {
+ public:
+  explicit Factored(const BucketTerms& terms)
+      : Encoded(terms),
+        plain_(terms),
+        low_rank_(terms.compression->low_rank, terms.tensors, terms.memories[0],
+                  mixed(terms.crew.rank.seed) + terms.bucket) {}
+
+  void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double> shares) override {
+    was_plain_ = step < terms_.compression->low_rank.start;
+    if (was_plain_) return plain_.run(lane, tag, step, shares);
+    const AllReduceRow& all_reduce = terms_.crew.collective;
+    const double start = lane.now();
+    const Values left = low_rank_.left(numbers());
+    const double sends_left = lane.now();
+    all_reduce.run(lane, tag, left);
+    const double has_left = lane.now();
+    const Values right = low_rank_.right();
+    terms_.coding.encode_s += sends_left - start + lane.now() - has_left;
+    left_ = left.count();
+    if (right.count() > 0) all_reduce.run(lane, tag, right);
+    decode(lane, [&] { low_rank_.finish(numbers()); });
+  }
+  std::uint64_t bytes_sent(int rank) const override {
+    if (was_plain_) return plain_.bytes_sent(rank);
+    const auto of = [&](std::size_t count) {
+      return count == 0 ? 0 : average_bytes(terms_.crew, rank, Values::hollow(count, Type::fp32));
+    };
+    return of(left_) + of(right_);
+  }
+  Values basis() override { return low_rank_.kept(); }
+
+ private:
+  Plain plain_;
+  LowRank low_rank_;
+  bool was_plain_ = true;
+  std::size_t left_ = 0;
+  const std::size_t right_ = low_rank_.kept().count();
+};
+
+}  // namespace
+
+Averaging averaging_for(const Compression& compression, Purpose of) {
+  const bool is_summed = compression.averaging == Averaging::additive;
+  const bool exact = compression.memories > 0 || of == Purpose::weights;
+  return is_summed && exact ? Averaging::two_shot : compression.averaging;
+}
+
+std::unique_ptr<BucketAverage> make_bucket_average(const BucketTerms& terms) {
+  if (!terms.compression) return std::make_unique<Plain>(terms);
+  switch (averaging_for(*terms.compression, terms.of)) {
+    case Averaging::additive:
+    case Averaging::seeded:
+      return std::make_unique<Summed>(terms);
+    case Averaging::two_shot:
+      return std::make_unique<TwoShot>(terms);
+    case Averaging::gathered:
+      return std::make_unique<Gathered>(terms, false);
+    case Averaging::voted:
+      return std::make_unique<Gathered>(terms, true);
+    case Averaging::low_rank:
+      return std::make_unique<Factored>(terms);
+  }
+  throw InternalError("a compression without a way to average");
+}
+
+}  // namespace lockstep

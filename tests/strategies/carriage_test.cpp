@@ -1,0 +1,91 @@
+// Which numbers may travel how, and what a run is told where they may not.
+#include "strategies/carriage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compression/registry.h"
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& strategy, const Carriage& carriage,
+                    const RunTerms& run = {}) {
+  try {
+    check_carriage(carriage, strategy, run);
+    return "";
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+}
+
+TEST(Carriage, OfMeansIsSoundForAllButWhatIsAboutGradients) {
+  for (const CompressorRow& row : compressors()) {
+    EXPECT_EQ(refusal("all-reduce", {std::string(row.name)}), "") << row.name;
+    for (const std::string strategy :
+         {"all-reduce:average=weights", "local-sgd", "slow-mo", "diloco"})
+      EXPECT_EQ(refusal(strategy, {std::string(row.name)}).empty(), row.name != "dgc") << row.name;
+  }
+  EXPECT_THAT(refusal("local-sgd", {"sign:feedback=off"}), HasSubstr("vote"));
+  EXPECT_EQ(refusal("all-reduce", {"sign:feedback=off"}), "");
+}
+
+TEST(Carriage, OfPushesIsSoundWhereAServerCanDecode) {
+  for (const std::string strategy : {"parameter-server", "asp", "ssp", "downpour"}) {
+    EXPECT_EQ(refusal(strategy, {"topk"}), "");
+    EXPECT_EQ(refusal(strategy, {"randomk"}), "");
+    EXPECT_THAT(refusal(strategy, {"powersgd"}), HasSubstr("a server hears one at a time"));
+    EXPECT_THAT(refusal(strategy, {"sign:feedback=off"}), HasSubstr("vote"));
+  }
+  for (const std::string strategy : {"parameter-server", "asp"})
+    EXPECT_EQ(refusal(strategy, {"dgc"}), "");
+  for (const std::string strategy : {"ssp", "downpour"})
+    EXPECT_THAT(refusal(strategy, {"dgc"}), HasSubstr("momentum"));
+}
+
+TEST(Carriage, RefusesWhatIsUnsoundAndSaysWhy) {
+  EXPECT_THAT(refusal("easgd", {"fp16"}), HasSubstr("centre"));
+  EXPECT_EQ(refusal("easgd", {"threshold"}), "");
+  for (const std::string strategy :
+       {"gossip", "d-psgd", "ad-psgd", "hogwild", "sma", "step-wise", "epoch-average"})
+    EXPECT_THAT(refusal(strategy, {"fp16"}), HasSubstr("messages of its own"));
+  RunTerms adam;
+  adam.optimizer = "adam:lr=0.1";
+  EXPECT_THAT(refusal("all-reduce", {"dgc"}, adam), HasSubstr("adam"));
+  Carriage shared{"topk"};
+  shared.collective = "shared";
+  EXPECT_THAT(refusal("all-reduce", shared), HasSubstr("nothing is sent"));
+}
+
+TEST(Carriage, OverlapsTheMeanOfGradientsAlone) {
+  for (const std::string overlap : {"wfbp", "merged"}) {
+    EXPECT_EQ(refusal("all-reduce", {"", overlap}), "");
+    for (const std::string strategy : {"local-sgd", "asp", "easgd", "all-reduce:average=weights"})
+      EXPECT_THAT(refusal(strategy, {"", overlap}), HasSubstr("only the mean of gradients"));
+  }
+}
+
+TEST(Carriage, NamesWhatCanNotBe) {
+  EXPECT_THAT(refusal("all-reduce", {"", "wfb"}), HasSubstr("wfbp"));
+  EXPECT_THAT(refusal("all-reduce", {"topq"}), HasSubstr("topk"));
+  EXPECT_THAT(refusal("all-reduce", {"", "wfbp", -1}), HasSubstr("--bucket-mib"));
+  for (const std::string plan : {"5,", "x", "5,0", "5.5"})
+    EXPECT_THAT(refusal("all-reduce", {"", "wfbp", 25, 1, plan}), HasSubstr("--buckets"));
+  EXPECT_THAT(refusal("asp", {"", "none", 25, 1, "5"}), HasSubstr("--buckets"));
+}
+
+TEST(Carriage, SaysWhenMessagesAreLongerThanNumbers) {
+  RunTerms run;
+  run.workers = 4;
+  EXPECT_FALSE(notice_of_carriage({"topk:ratio=0.2"}, "all-reduce", run));
+  const auto notice = notice_of_carriage({"topk:ratio=0.5"}, "all-reduce", run);
+  ASSERT_TRUE(notice);
+  EXPECT_THAT(*notice, HasSubstr("2.0 times as many bytes"));
+  EXPECT_FALSE(notice_of_carriage({"topk:ratio=0.5"}, "asp", run));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,199 @@
+// Every compressor that a server can decode, in every strategy whose workers push: what reaches the
+// servers is what is stated, and an error that is planted is found.
+#include "strategies/compressed_push.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apart_contract.h"
+#include "compression/registry.h"
+#include "strategies/push_code.h"
+
+namespace lockstep::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const World kLoopback{"loopback", run_loopback};
+const std::vector<std::string> kCodes = {"fp16",
+                                         "fp16:feedback=on",
+                                         "bf16",
+                                         "int8:bucket=8",
+                                         "int8:bucket=8,feedback=on",
+                                         "qsgd:bucket=8",
+                                         "terngrad",
+                                         "onebit:bucket=8",
+                                         "sign",
+                                         "topk:ratio=0.25",
+                                         "topk:ratio=0.25,feedback=off",
+                                         "randomk:ratio=0.25",
+                                         "randomk:ratio=0.5,feedback=off",
+                                         "threshold:tau=0.5",
+                                         "threshold",
+                                         "dgc:ratio=0.25,warmup=1"};
+
+enum class Plant { none, drops_residual, adds_residual_twice, wrong_scale, takes_anothers };
+
+// A code that does one thing wrong around the right one.
+class PlantedCode final : public PushCode {
+ public:
+  PlantedCode(std::unique_ptr<PushCode> inner, Plant plant)
+      : inner_(std::move(inner)), plant_(plant) {}
+
+  void begin(Values numbers, std::span<const Parameter> parameters) override {
+    inner_->begin(numbers, parameters);
+  }
+  ConstBytes encode(Values numbers, std::size_t first, std::vector<std::byte>& memory) override {
+    const Values residual = inner_->memories().back().values.part({first, numbers.count()});
+    if (plant_ == Plant::drops_residual) scale(residual, 0);
+    if (plant_ == Plant::adds_residual_twice) scale(residual, 2);
+    return inner_->encode(numbers, first, memory);
+  }
+  std::size_t most_bytes(Values numbers) const override { return inner_->most_bytes(numbers); }
+  bool decode(ConstBytes message, std::size_t first, Values into) const override {
+    if (!inner_->decode(message, first, into)) return false;
+    if (plant_ == Plant::wrong_scale) scale(into, 2);
+    auto* numbers = reinterpret_cast<float*>(into.bytes().data);
+    if (plant_ == Plant::takes_anothers) std::reverse(numbers, numbers + into.count());
+    return true;
+  }
+  std::vector<OfMemory> stated() const override { return inner_->stated(); }
+  Holds holds() const override { return inner_->holds(); }
+  Holds holds_of_memory(std::size_t which) const override { return inner_->holds_of_memory(which); }
+  std::vector<Kept> memories() override { return inner_->memories(); }
+
+ private:
+  const std::unique_ptr<PushCode> inner_;
+  const Plant plant_;
+};
+
+MakePushCode pushes(const std::string& code, Plant plant = Plant::none) {
+  const MakePushCode right = compressed_pushes(
+      {compression(code), true, {.workers = 3, .momentum = 0.5, .steps_per_epoch = 4}});
+  if (plant == Plant::none) return right;
+  return [=](const Crew& crew) { return std::make_unique<PlantedCode>(right(crew), plant); };
+}
+
+ApartTraining pushing(const std::string& spec, MakePushCode codes) {
+  ApartTraining t = apart_of(spec);
+  t.push_codes = std::move(codes);
+  t.gradient = rough_gradient;
+  t.audit = true;
+  return t;
+}
+
+TEST(CompressedPushes, AreTestedWithEveryCompressorThatHasMessages) {
+  for (const CompressorRow& row : compressors())
+    EXPECT_TRUE(row.name == "powersgd" ||
+                std::ranges::any_of(kCodes,
+                                    [&](const std::string& code) {
+                                      return compressor_named(code).name == row.name;
+                                    }))
+        << row.name;
+}
+
+TEST(CompressedPushes, PassTheAuditWhereWorkersGoApart) {
+  std::vector<ApartTraining> trainings;
+  for (const std::string spec : {"asp", "ssp:s=1", "downpour:push=2"})
+    for (const std::string& code : kCodes)
+      if (!code.starts_with("dgc") || spec == "asp")
+        trainings.push_back(pushing(spec, pushes(code)));
+  EXPECT_NO_THROW(run_apart_all(simulated_world(), trainings));
+  trainings.resize(kCodes.size());
+  EXPECT_NO_THROW(run_apart_all(kLoopback, trainings));
+}
+
+TEST(CompressedPushes, ThatLoseNothingAreThePushItself) {
+  const auto outcomes = run_apart_all(simulated_world(),
+                                      {pushing("asp", pushes("threshold")),
+                                       pushing("asp", pushes("topk:ratio=1")), pushing("asp", {})});
+  for (int w = 0; w < 3; ++w)
+    for (const int i : {0, 1}) EXPECT_EQ(outcomes[i][w].model, outcomes[2][w].model);
+}
+
+Training together(int servers, bool colocated, MakePushCode codes) {
+  Training t;
+  t.make = [](const Crew& crew) { return make_strategy("parameter-server", crew); };
+  t.push_codes = std::move(codes);
+  t.workers = 3;
+  t.servers = servers;
+  t.colocated = colocated;
+  t.samples = {4, 2, 6};
+  t.steps = 6;
+  return t;
+}
+
+Training with_audit(Training t) {
+  t.make = [make = t.make](const Crew& crew) { return audited(make(crew), crew); };
+  return t;
+}
+
+class CompressedPushesIn : public ::testing::TestWithParam<World> {};
+
+TEST_P(CompressedPushesIn, DoWhatTheyStateAndPassTheAudit) {
+  std::vector<Training> trainings;
+  for (const std::string& code : kCodes)
+    for (const bool colocated : {false, true}) {
+      trainings.push_back(together(2, colocated, pushes(code)));
+      trainings.push_back(with_audit(trainings.back()));
+    }
+  const auto outcomes = run_all(GetParam(), trainings);
+  for (std::size_t i = 0; i < trainings.size(); i += 2) {
+    EXPECT_THAT(complaints_about(trainings[i], outcomes[i]), IsEmpty()) << kCodes[i / 4];
+    EXPECT_THAT(same_as(outcomes[i], outcomes[i + 1]), IsEmpty()) << kCodes[i / 4];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, CompressedPushesIn, ::testing::ValuesIn(strategy_worlds()),
+                         [](const auto& info) { return info.param.name; });
+
+using BugOfCompressedPush = ::testing::TestWithParam<std::tuple<std::string, Plant>>;
+
+TEST_P(BugOfCompressedPush, IsFound) {
+  const auto& [code, plant] = GetParam();
+  const bool of_residual = plant == Plant::drops_residual || plant == Plant::adds_residual_twice;
+  if (compression(code).memories == 0 && of_residual) GTEST_SKIP() << "it has no residual";
+  if (compression(code).lossless) GTEST_SKIP() << "its plant asks for a residual";
+  EXPECT_THROW(run_tampered(simulated_world(), pushing("asp", pushes(code, plant)),
+                            {[](Tag) { return false; }}),
+               AuditError);
+  const Training t = together(2, false, pushes(code, plant));
+  EXPECT_THROW(run_all(kLoopback, {with_audit(t)}), AuditError);
+  EXPECT_THAT(complaints_about(t, run_all(kLoopback, {t})[0]), Not(IsEmpty()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, BugOfCompressedPush,
+    ::testing::Combine(::testing::ValuesIn(kCodes),
+                       ::testing::Values(Plant::drops_residual, Plant::adds_residual_twice,
+                                         Plant::wrong_scale, Plant::takes_anothers)));
+
+TEST(CompressedPushes, RefuseAnAuditThatCouldNotFollow) {
+  run_loopback(1, [](Rank& rank) {
+    const Crew crew{.rank = rank, .workers = 1, .collective = all_reduce_named("ring")};
+    for (const OptimiserTerms& terms :
+         {OptimiserTerms{.nesterov = true}, OptimiserTerms{.weight_decay = 0.1}}) {
+      EXPECT_THROW(compressed_pushes({compression("dgc"), true, terms})(crew), UsageError);
+      EXPECT_NO_THROW(compressed_pushes({compression("dgc"), false, terms})(crew));
+    }
+  });
+}
+
+// A server trusts nobody.
+TEST(CompressedPushes, TakeNoMessageThatIsNone) {
+  run_loopback(1, [](Rank& rank) {
+    const Crew crew{.rank = rank, .workers = 1, .collective = all_reduce_named("ring")};
+    for (const std::string& code : kCodes) {
+      const auto pushed = compressed_pushes({compression(code)})(crew);
+      Floats into(40), words(200);
+      const Values numbers(into.data(), into.size(), Type::fp32);
+      EXPECT_FALSE(pushed->decode({words.data(), pushed->most_bytes(numbers) + 4}, 0, numbers))
+          << code;
+      EXPECT_FALSE(pushed->decode({words.data(), 3}, 0, numbers)) << code;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::testing
