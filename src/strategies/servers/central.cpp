@@ -35,7 +35,8 @@ class Questions {
     for (std::size_t k = 0; k < proofs.size(); ++k) requests_[k].proof = proofs[k];
     post(request, into);
     send_in_turn();
-    for (Pending& sent : sent_) lane_.wait(sent);
+    for (Pending& sent : sent_)
+      if (sent) lane_.wait(sent);
     return answer(audit);
   }
 
@@ -47,12 +48,6 @@ class Questions {
     std::size_t first;  // where in the model that is
     Pending word, numbers;
   };
-  // Numbers that wait for their turn at a server.
-  struct Push {
-    int server;
-    Pending turn;
-  };
-
   void post(const CentralRequest& request, Values into) {
     const bool goes_on = request.wants == Wants::weights;
     const Purpose purpose = goes_on ? Purpose::weights : Purpose::evaluation;
@@ -68,28 +63,31 @@ class Questions {
             lane_.recv(server, goes_on ? kCentralAnswer : kCentralModel, bytes_of(open.answer));
         open.numbers = lane_.recv(server, central_numbers(purpose, part), part.bytes());
       }
-      sent_.push_back(lane_.send(server, kCentralRequest, bytes_of(requests_[k])));
-      if (!request.brings) continue;
-      if (pushed_[k].size() > 1)
-        pushes_.push_back({k, lane_.recv(server, kCentralTurn, {})});
-      else
-        send(k);
+      if (request.brings && pushed_[k].size() > 1) {
+        in_turn_.push_back(k);
+        continue;
+      }
+      say(k);
+      if (request.brings) send(k);
     }
   }
 
+  // One server after the other: a worker that waited at all of them would get its turn everywhere
+  // at once, since all hear of it at the same time, and its own line would be everybody's limit.
   void send_in_turn() {
-    while (!pushes_.empty()) {
-      std::vector<Request> turns;
-      for (const Push& push : pushes_) turns.push_back(push.turn.request());
-      const Ending ending = wait_any_while_they_live(lane_, turns);
-      ending.or_throw();
-      const auto whose = pushes_.begin() + static_cast<std::ptrdiff_t>(ending.index);
-      const int server = whose->server;
-      pushes_.erase(whose);
-      send(server);
+    for (const int k : in_turn_) {
+      Pending turn = lane_.recv(crew_.rank_of_server(k), kCentralTurn, {});
+      say(k);
+      wait_while_it_lives(lane_, turn);
+      const std::size_t first = sent_.size();
+      send(k);
+      for (std::size_t i = first; i < sent_.size(); ++i) wait_while_it_lives(lane_, sent_[i]);
     }
   }
 
+  void say(int k) {
+    sent_.push_back(lane_.send(crew_.rank_of_server(k), kCentralRequest, bytes_of(requests_[k])));
+  }
   void send(int k) {
     for (const PushMessage& part : pushed_[k])
       sent_.push_back(lane_.send(crew_.rank_of_server(k), part.tag, part.bytes));
@@ -114,7 +112,7 @@ class Questions {
   const Pushed& pushed_;
   std::vector<CentralRequest> requests_;  // by server
   std::vector<Open> open_;
-  std::vector<Push> pushes_;
+  std::vector<int> in_turn_;  // servers whose push waits for its turn
   std::vector<Pending> sent_;
 };
 

@@ -128,5 +128,21 @@ TEST_P(AspOnALine, PushesAndAnswersFillBothDirections) {
 }
 INSTANTIATE_TEST_SUITE_P(Workers, AspOnALine, ::testing::Values(1, 2, 3, 5));
 
+// Several servers have several lines, and workers push to different ones at a time.
+TEST(AspInSimulation, FourServersCarryFourTimesAsMuch) {
+  const int workers = 16, servers = 4;
+  ApartTraining t = apart("asp", workers, servers);
+  t.count = 280'000;
+  t.memory = Memory::hollow;
+  t.step_s = std::vector<double>(workers, 0.05);
+  SimulatedCluster cluster;
+  cluster.ranks = t.ranks();
+  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
+  ApartOutcome outcome(t.ranks());
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  for (int w = 0; w < workers; ++w)
+    EXPECT_LT(outcome[w].trained_s, 1.1 * (t.steps + 1) * workers * 0.1 / servers) << w;
+}
+
 }  // namespace
 }  // namespace lockstep::testing
