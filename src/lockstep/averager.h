@@ -10,7 +10,9 @@
 //   torch::nn::utils::clip_grad_norm_(net->parameters(), 1.0);
 //   optimiser.step();
 //
-// Gradients can go in fewer bytes, and while backward still runs:
+// Gradients can go in fewer bytes, and while backward still runs.
+//
+// Sample, with Rank& rank, torch::nn::Linear net, torch::Tensor loss:
 //
 //   Averager averager(rank, net->parameters(), Carriage{.compress = "fp16", .overlap = "wfbp"});
 //   averager.last_backward();  // gradients are final after the backward that follows
