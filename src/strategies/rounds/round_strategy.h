@@ -1,7 +1,7 @@
 // Strategies that go in rounds (see Pace): a manager, which is the one server, hands out tasks;
 // each worker trains on its task's samples alone, from the round's weights and with an optimiser
 // made anew; and what the workers come back with is made into the weights of the next round.
-// Handing out, collecting and giving up is the training loop's (train/loops.h).
+// Handing out, collecting and giving up is the training loop's (train/worker.h).
 #pragma once
 
 #include <span>
