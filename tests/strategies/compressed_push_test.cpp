@@ -148,13 +148,25 @@ TEST_P(CompressedPushesIn, DoWhatTheyStateAndPassTheAudit) {
 INSTANTIATE_TEST_SUITE_P(Every, CompressedPushesIn, ::testing::ValuesIn(strategy_worlds()),
                          [](const auto& info) { return info.param.name; });
 
-using BugOfCompressedPush = ::testing::TestWithParam<std::tuple<std::string, Plant>>;
+using Bug = std::tuple<std::string, Plant>;
+using BugOfCompressedPush = ::testing::TestWithParam<Bug>;
+
+// Plants change what a push leaves to the next one, so a code that leaves nothing has none.
+std::vector<Bug> bugs() {
+  std::vector<Bug> all;
+  for (const std::string& code : kCodes) {
+    if (compression(code).lossless) continue;
+    for (const Plant plant : {Plant::wrong_scale, Plant::takes_anothers})
+      all.emplace_back(code, plant);
+    if (compression(code).memories == 0) continue;
+    for (const Plant plant : {Plant::drops_residual, Plant::adds_residual_twice})
+      all.emplace_back(code, plant);
+  }
+  return all;
+}
 
 TEST_P(BugOfCompressedPush, IsFound) {
   const auto& [code, plant] = GetParam();
-  const bool of_residual = plant == Plant::drops_residual || plant == Plant::adds_residual_twice;
-  if (compression(code).memories == 0 && of_residual) GTEST_SKIP() << "it has no residual";
-  if (compression(code).lossless) GTEST_SKIP() << "its plant asks for a residual";
   EXPECT_THROW(run_tampered(simulated_world(), pushing("asp", pushes(code, plant)),
                             {[](Tag) { return false; }}),
                AuditError);
@@ -163,11 +175,7 @@ TEST_P(BugOfCompressedPush, IsFound) {
   EXPECT_THAT(complaints_about(t, run_all(kLoopback, {t})[0]), Not(IsEmpty()));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Every, BugOfCompressedPush,
-    ::testing::Combine(::testing::ValuesIn(kCodes),
-                       ::testing::Values(Plant::drops_residual, Plant::adds_residual_twice,
-                                         Plant::wrong_scale, Plant::takes_anothers)));
+INSTANTIATE_TEST_SUITE_P(Every, BugOfCompressedPush, ::testing::ValuesIn(bugs()));
 
 TEST(CompressedPushes, RefuseAnAuditThatCouldNotFollow) {
   run_loopback(1, [](Rank& rank) {
