@@ -1,5 +1,3 @@
-#include "replica/network.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -12,6 +10,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "folder.h"
+#include "replica/network.h"
 #include "replica/networks.h"
 #include "replica/torch_replica.h"
 
