@@ -106,6 +106,18 @@ TEST(AspInSimulation, ASlowWorkerDoesNotHoldOthersUp) {
   EXPECT_NEAR(outcome[4].waited_s, 20 * 0.3, 0.05);  // the server, until somebody has computed
 }
 
+// Simulated, sizes alone: lines carry ten vectors a second, and a step computes for 50 ms.
+ApartOutcome on_lines(ApartTraining t) {
+  t.memory = Memory::hollow;
+  t.step_s = std::vector<double>(t.workers, 0.05);
+  SimulatedCluster cluster;
+  cluster.ranks = t.ranks();
+  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
+  ApartOutcome outcome(t.ranks());
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  return outcome;
+}
+
 // Long pushes come one after the other, so that the first worker has its answer while the next one
 // pushes: where the line is the bottleneck a step takes as long as all pushes of a step, else no
 // longer than a worker's own push and pull. The first round, in which all come at once, is paid
@@ -115,13 +127,7 @@ TEST_P(AspOnALine, PushesAndAnswersFillBothDirections) {
   const int workers = GetParam();
   ApartTraining t = apart("asp", workers, 1);
   t.count = 140'000;
-  t.memory = Memory::hollow;
-  t.step_s = std::vector<double>(workers, 0.05);
-  SimulatedCluster cluster;
-  cluster.ranks = t.ranks();
-  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
-  ApartOutcome outcome(t.ranks());
-  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  const ApartOutcome outcome = on_lines(t);
   const double step_s = std::max(0.05 + 2 * (0.1 + 0.1 / 8), workers * 0.1);
   for (int w = 0; w < workers; ++w)
     EXPECT_LT(outcome[w].trained_s, 1.02 * t.steps * step_s + workers * 0.1) << w;
@@ -133,13 +139,7 @@ TEST(AspInSimulation, FourServersCarryFourTimesAsMuch) {
   const int workers = 16, servers = 4;
   ApartTraining t = apart("asp", workers, servers);
   t.count = 280'000;
-  t.memory = Memory::hollow;
-  t.step_s = std::vector<double>(workers, 0.05);
-  SimulatedCluster cluster;
-  cluster.ranks = t.ranks();
-  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
-  ApartOutcome outcome(t.ranks());
-  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  const ApartOutcome outcome = on_lines(t);
   for (int w = 0; w < workers; ++w)
     EXPECT_LT(outcome[w].trained_s, 1.1 * (t.steps + 1) * workers * 0.1 / servers) << w;
 }
