@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "audited_training.h"
 #include "compression/registry.h"
 #include "contract.h"
 #include "strategies/audit/audit.h"
@@ -76,11 +77,6 @@ Training with(const std::string& code, Cut cut, int workers, const std::string& 
   t.steps = 5;
   t.count = kCount;
   t.feeds = rule_of(code, cut, workers).overlap;
-  return t;
-}
-
-Training with_audit(Training t) {
-  t.make = [make = t.make](const Crew& crew) { return audited(make(crew), crew); };
   return t;
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "apart_contract.h"
+#include "audited_training.h"
 #include "compression/registry.h"
 #include "strategies/push_code.h"
 
@@ -112,30 +113,13 @@ TEST(CompressedPushes, ThatLoseNothingAreThePushItself) {
     for (const int i : {0, 1}) EXPECT_EQ(outcomes[i][w].model, outcomes[2][w].model);
 }
 
-Training together(int servers, bool colocated, MakePushCode codes) {
-  Training t;
-  t.make = [](const Crew& crew) { return make_strategy("parameter-server", crew); };
-  t.push_codes = std::move(codes);
-  t.workers = 3;
-  t.servers = servers;
-  t.colocated = colocated;
-  t.samples = {4, 2, 6};
-  t.steps = 6;
-  return t;
-}
-
-Training with_audit(Training t) {
-  t.make = [make = t.make](const Crew& crew) { return audited(make(crew), crew); };
-  return t;
-}
-
 class CompressedPushesIn : public ::testing::TestWithParam<World> {};
 
 TEST_P(CompressedPushesIn, DoWhatTheyStateAndPassTheAudit) {
   std::vector<Training> trainings;
   for (const std::string& code : kCodes)
     for (const bool colocated : {false, true}) {
-      trainings.push_back(together(2, colocated, pushes(code)));
+      trainings.push_back(pushing_together(2, colocated, pushes(code)));
       trainings.push_back(with_audit(trainings.back()));
     }
   const auto outcomes = run_all(GetParam(), trainings);
@@ -170,7 +154,7 @@ TEST_P(BugOfCompressedPush, IsFound) {
   EXPECT_THROW(run_tampered(simulated_world(), pushing("asp", pushes(code, plant)),
                             {[](Tag) { return false; }}),
                AuditError);
-  const Training t = together(2, false, pushes(code, plant));
+  const Training t = pushing_together(2, false, pushes(code, plant));
   EXPECT_THROW(run_all(kLoopback, {with_audit(t)}), AuditError);
   EXPECT_THAT(complaints_about(t, run_all(kLoopback, {t})[0]), Not(IsEmpty()));
 }

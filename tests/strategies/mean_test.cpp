@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "audited_training.h"
 #include "contract.h"
 #include "strategies/audit/audit.h"
 #include "strategies/servers/central_cases.h"
@@ -34,11 +35,6 @@ Training with(std::string spec, MakeMean means) {
   t.steps = 5;
   t.count = 40;  // three layers
   t.feeds = true;
-  return t;
-}
-
-Training with_audit(Training t) {
-  t.make = [make = t.make](const Crew& crew) { return audited(make(crew), crew); };
   return t;
 }
 

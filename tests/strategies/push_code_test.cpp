@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "apart_contract.h"
+#include "audited_training.h"
 #include "top_k.h"
 
 namespace lockstep::testing {
@@ -74,23 +75,6 @@ INSTANTIATE_TEST_SUITE_P(Every, BugOfPush,
                          ::testing::Combine(::testing::ValuesIn(kApart),
                                             ::testing::ValuesIn(kBugs)));
 
-Training together(int servers, bool colocated, MakePushCode codes) {
-  Training t;
-  t.make = [](const Crew& crew) { return make_strategy("parameter-server", crew); };
-  t.push_codes = std::move(codes);
-  t.workers = 3;
-  t.servers = servers;
-  t.colocated = colocated;
-  t.samples = {4, 2, 6};
-  t.steps = 5;
-  return t;
-}
-
-Training with_audit(Training t) {
-  t.make = [make = t.make](const Crew& crew) { return audited(make(crew), crew); };
-  return t;
-}
-
 class CompressedPushInStep : public ::testing::TestWithParam<World> {};
 
 TEST_P(CompressedPushInStep, DoesWhatItStatesAndPassesTheAudit) {
@@ -98,7 +82,7 @@ TEST_P(CompressedPushInStep, DoesWhatItStatesAndPassesTheAudit) {
   for (const bool colocated : {false, true})
     for (const int servers : {1, 3})
       for (const double ratio : {0.25, 1.0}) {
-        trainings.push_back(together(servers, colocated, top_k(ratio)));
+        trainings.push_back(pushing_together(servers, colocated, top_k(ratio)));
         trainings.push_back(with_audit(trainings.back()));
       }
   const auto outcomes = run_all(GetParam(), trainings);
@@ -109,7 +93,7 @@ TEST_P(CompressedPushInStep, DoesWhatItStatesAndPassesTheAudit) {
 }
 
 TEST_P(CompressedPushInStep, OfAllNumbersIsOneBigBatch) {
-  const Training t = together(2, false, top_k(1));
+  const Training t = pushing_together(2, false, top_k(1));
   const Outcome outcome = run_all(GetParam(), {t})[0];
   for (int w = 0; w < t.workers; ++w)
     for (int step = 0; step < t.steps; ++step)
@@ -121,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Every, CompressedPushInStep, ::testing::ValuesIn(strate
 
 TEST(BugOfPushInStep, IsFoundByTheAuditAndByTheContractSuite) {
   for (const CodeBug bug : kBugs) {
-    const Training t = together(2, false, top_k(0.25, bug));
+    const Training t = pushing_together(2, false, top_k(0.25, bug));
     EXPECT_THROW(run_all(kLoopback, {with_audit(t)}), AuditError) << static_cast<int>(bug);
     EXPECT_THAT(complaints_about(t, run_all(kLoopback, {t})[0]), Not(IsEmpty()))
         << static_cast<int>(bug);
