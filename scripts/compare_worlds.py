@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Do strategies that go apart exchange the same on processes as in simulation?
 
-    scripts/compare_worlds.py [--runs 5] [--steps 200] [--workers 2 3] [--models lenet5 mnist-cnn]
+    scripts/compare_worlds.py [--runs 5] [--steps 200] [--end steps] [--workers 2 3] [--models lenet5 mnist-cnn]
                               [--strategies asp ssp:staleness=3 ...] [--program build/release/lockstep]
 
 Each strategy is trained on processes of this machine, some runs with seeds 1, 2, ..., and then in
 simulation on one host with the same settings and the step times that each run's workers measured.
-Printed are the median exchanges and bytes a worker's step of both worlds and how far apart they are.
+With `--end samples` a run ends when all workers together have had that many batches each on average. With a
+number of steps for each, the last worker trains alone at the end, and the faster, the fewer share its cores:
+where there are fewer cores than workers, no mean step time tells when that is, and GoSGD then has nobody to
+send to. Printed are the median exchanges and bytes a worker's step of both worlds and how far apart they are.
 Exits with 1 if any are more than 5 % apart. An exchange is one contribution to somebody's numbers.
 """
 import argparse
@@ -26,9 +29,13 @@ BOUND = 0.05
 def summary(options, strategy, model, workers, seed, cluster):
     with tempfile.TemporaryDirectory() as folder:
         command = [options.program, "train", "-n", str(workers), "--strategy", strategy, "--model", model,
-                   "--batch", str(options.batch), "--steps", str(options.steps), "--test-limit", "100",
+                   "--batch", str(options.batch), "--test-limit", "100",
                    "--threads", "1", "--sample-every", "0", "--seed", str(seed), "--cluster", cluster,
                    "--out", os.path.join(folder, "run"), "--json"]
+        if options.end == "samples":
+            command += ["--samples", str(options.steps * workers * options.batch)]
+        else:
+            command += ["--steps", str(options.steps)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -38,7 +45,7 @@ def summary(options, strategy, model, workers, seed, cluster):
 def simulated_cluster(run):
     """One host, on which each worker takes the time that it took in that run."""
     ranks = run["workers_detail"]
-    steps_s = [rank["compute_seconds"] / run["steps"] for rank in ranks if rank["role"] == "worker"]
+    steps_s = [rank["compute_seconds"] / rank["steps"] for rank in ranks if rank["role"] == "worker"]
     spec = f"sim:numerics=off,ranks_per_host={len(ranks)},step={steps_s[0] * 1e3:.4f}ms"
     return spec + ",slow=" + ",".join(f"rank{i}:{s / steps_s[0]:.4f}" for i, s in enumerate(steps_s) if i > 0)
 
@@ -46,7 +53,7 @@ def simulated_cluster(run):
 def figures(run):
     """Exchanges and bytes a step of a worker, and sends merged or withheld."""
     ranks = run["workers_detail"]
-    steps = run["steps"] * sum(rank["role"] == "worker" for rank in ranks)
+    steps = sum(rank["steps"] for rank in ranks if rank["role"] == "worker")
     missing = [rank.get("sends_merged", 0) + rank.get("sends_withheld", 0) for rank in ranks]
     return (sum(rank["contributions"]["count"] for rank in ranks) / steps,
             sum(rank["bytes_sent"] for rank in ranks) / steps, sum(missing) / steps)
@@ -64,6 +71,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--end", choices=["steps", "samples"], default="steps")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 3])
     parser.add_argument("--models", nargs="+", default=["lenet5", "mnist-cnn"])
