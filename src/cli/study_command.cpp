@@ -278,7 +278,8 @@ class StudyCommand : public Command {
 
   void summary(const Study& study, const std::string& report, Output& out) const {
     const std::size_t failed = study.count("failed"), done = study.count("done");
-    const std::size_t rest = study.runs.size() - done - failed;
+    const std::size_t refused = study.count(study::kRefused);
+    const std::size_t rest = study.runs.size() - done - failed - refused;
     if (json_) {
       out.say(json_text({{"schema_version", 1},
                          {"folder", folder()},
@@ -287,11 +288,13 @@ class StudyCommand : public Command {
                          {"runs", study.runs.size()},
                          {"done", done},
                          {"failed", failed},
+                         {"refused", refused},
                          {"not_run", rest}}) +
               "\n");
     } else {
       std::string text = fmt::format("{} of {} runs done", done, study.runs.size());
       if (failed > 0) text += fmt::format(", {} failed", failed);
+      if (refused > 0) text += fmt::format(", {} refused by the command", refused);
       if (rest > 0) text += fmt::format(", {} not run: call again to go on", rest);
       out.say(fmt::format("{}\nresults: {}/results.csv\nreport: {}\n", text, folder(), report));
     }

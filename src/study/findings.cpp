@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -222,8 +224,20 @@ std::vector<std::string> along(const ShownAxis& axis, const std::vector<Compared
 // Why runs are missing, in the words of the first.
 std::string missing_reason(const Study& study) {
   for (const Run& run : study.runs)
-    if (run.status != "done" && run.status != "failed" && !run.reason.empty()) return run.reason;
+    if (run.status != "done" && run.status != "failed" && run.status != kRefused &&
+        !run.reason.empty())
+      return run.reason;
   return "the study is not finished";
+}
+
+// Variants by the reason for which the command refuses them.
+std::map<std::string, std::set<std::string>> refusals(const Study& study) {
+  std::map<std::string, std::set<std::string>> variants;
+  for (const Variant& variant : study.variants)
+    for (const std::string& id : variant.runs)
+      if (const Run& run = study.run(id); run.status == kRefused)
+        variants[run.reason].insert(variant.name);
+  return variants;
 }
 
 using Members = std::vector<const Compared*>;
@@ -442,7 +456,10 @@ std::vector<std::string> notes(const Study& study, const std::vector<Compared>& 
       out.push_back(fmt::format("Run {} ({}, seed {}) failed: {}", run.id, run.variant, run.seed,
                                 run.reason));
   if (told > kMostTold) out.push_back(fmt::format("{} more runs failed.", told - kMostTold));
-  const std::size_t missing = study.runs.size() - study.count("done") - study.count("failed");
+  for (const auto& [reason, variants] : refusals(study))
+    out.push_back(fmt::format("Refused, {}: {}.", fmt::join(variants, "; "), reason));
+  const std::size_t missing =
+      study.runs.size() - study.count("done") - study.count("failed") - study.count(kRefused);
   if (missing > 0)
     out.push_back(fmt::format("{} of {} runs are missing: {}", missing, study.runs.size(),
                               missing_reason(study)));

@@ -21,7 +21,7 @@ struct Run {
   Flags flags;           // complete, but for what says where to write
   std::string timed_by;  // the run that shows how long this one's simulated step takes, or empty
   int turn = 0;          // runs of a lower turn come first
-  std::string status = "waiting";  // waiting|done|failed|stopped|not run
+  std::string status = "waiting";  // waiting|done|failed|stopped|not run|refused
   std::string reason = {};
   double seconds = 0;  // that it took; 0: not known
 };
@@ -51,6 +51,9 @@ struct ShownAxis {
   std::string name;
   std::vector<std::string> values;
 };
+
+// The status of a run that the command refuses, in a study that shows such runs.
+inline constexpr const char* kRefused = "refused";
 
 struct Study : StudyAbout {
   std::string file;    // studies/a.toml

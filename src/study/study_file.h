@@ -48,6 +48,8 @@ struct StudyFile : StudyAbout {
   std::vector<std::uint64_t> seeds{1};
   std::vector<Axis> tune;
   std::uint64_t tune_seed = 1000;
+  // A run that the command refuses is part of the study, with the reason; else it is a mistake.
+  bool shows_refused = false;
   std::vector<Twin> twin;  // none or one
 
   std::map<std::string, int> lines;  // of "base.workers", "variant.NAME.strategy", "grid.workers"
