@@ -109,10 +109,6 @@ void TrainFlags::add_hosts(CLI::App& command) {
   command.add_option("--iface", hosts_.iface, "Interface for data: name or CIDR");
 }
 
-bool TrainFlags::given(const std::string& setting) const {
-  return options_.at(setting)->count() > 0;
-}
-
 TrainConfig TrainFlags::over(TrainConfig base) const {
   if (!file_.empty()) base = set_over(std::move(base), json_of(file_));
   const auto all = to_json(flags_);
@@ -126,15 +122,13 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
                                    std::vector<std::string>* notices) const {
   const bool resumes = !flags_.resume.empty();
   const bool replays = !flags_.replay.empty();
-  TrainConfig base;
-  const auto go_on_from = [&](auto found) {
-    base = std::move(found.config);
-    if (notices) *notices = std::move(found.notices);
-  };
+  RunBefore before;
   if (resumes)
-    go_on_from(run_to_resume(flags_.resume));
+    before = run_to_resume(flags_.resume);
   else if (replays)
-    go_on_from(run_to_replay(flags_.replay, start ? start->rank : 0, program_facts()));
+    before = run_to_replay(flags_.replay, start ? start->rank : 0, program_facts());
+  if (notices) *notices = std::move(before.notices);
+  const TrainConfig& base = before.config;
   TrainConfig config = over(base);
   config.cache = cache_folder();
   config.resume = base.resume;
@@ -142,7 +136,7 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
   if (replays && !resumes) check_replayable(base, config);
   complete(config);
   const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
-  if (!given("workers") && !resumes && !replays)
+  if (options_.at("workers")->count() == 0 && !resumes && !replays)
     config.workers = start ? start->size - servers
                            : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
   check(config);

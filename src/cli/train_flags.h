@@ -29,7 +29,6 @@ class TrainFlags {
  private:
   // What was given on the command line, over what CONFIG.toml says, over `base`. UsageError.
   TrainConfig over(TrainConfig base) const;
-  bool given(const std::string& setting) const;
   void add_hosts(CLI::App&);
   template <class T>
   void add(CLI::App&, const std::string& names, const std::string& setting, T& value,

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -222,8 +224,20 @@ std::vector<std::string> along(const ShownAxis& axis, const std::vector<Compared
 // Why runs are missing, in the words of the first.
 std::string missing_reason(const Study& study) {
   for (const Run& run : study.runs)
-    if (run.status != "done" && run.status != "failed" && !run.reason.empty()) return run.reason;
+    if (run.status != "done" && run.status != "failed" && run.status != kRefused &&
+        !run.reason.empty())
+      return run.reason;
   return "the study is not finished";
+}
+
+// Variants by the reason for which the command refuses them.
+std::map<std::string, std::set<std::string>> refusals(const Study& study) {
+  std::map<std::string, std::set<std::string>> variants;
+  for (const Variant& variant : study.variants)
+    for (const std::string& id : variant.runs)
+      if (const Run& run = study.run(id); run.status == kRefused)
+        variants[run.reason].insert(variant.name);
+  return variants;
 }
 
 using Members = std::vector<const Compared*>;
@@ -258,20 +272,7 @@ std::string where(const Compared& c, const std::vector<Members>& sets) {
   return parts.empty() ? "" : fmt::format("{}: ", fmt::join(parts, ", "));
 }
 
-std::string scores_text(const Members& members) {
-  std::vector<std::string> texts;
-  for (const Compared* c : members)
-    texts.push_back(fmt::format("{} ({})", c->variant->name, against_text(*c, "score")));
-  return fmt::format("{}", fmt::join(texts, "; "));
-}
-
 double share_sent(const Compared* c) { return c->against_baseline("bytes_per_step")->mean; }
-
-// "half the bytes", "0.31 times the bytes".
-std::string share_text(double ratio) {
-  return std::abs(ratio - 0.5) < 0.005 ? "half the bytes"
-                                       : fmt::format("{:.2f} times the bytes", ratio);
-}
 
 // Those that send the least share of the baseline's bytes, none of them shown to be worse.
 std::string cheapest(const Members& least) {
@@ -289,9 +290,12 @@ std::string cheapest(const Members& least) {
   const std::string extent = least.size() == 1
                                  ? against_text(*least[0], "score")
                                  : fmt::format("means within {:.2f} points", 100 * furthest);
+  const double share = share_sent(least[0]);
   return capitalised(fmt::format(
       "{} {} {} of {}, and {} ({}{}).", listed(names), names.size() == 1 ? "sends" : "send",
-      share_text(share_sent(least[0])), least[0]->baseline->variant->name,
+      std::abs(share - 0.5) < 0.005 ? "half the bytes"
+                                    : fmt::format("{:.2f} times the bytes", share),
+      least[0]->baseline->variant->name,
       judged ? "no loss of accuracy is shown" : cant_tell(fewest) + " a loss of accuracy", extent,
       judged ? "; " + loss_text(least) : ""));
 }
@@ -299,11 +303,17 @@ std::string cheapest(const Members& least) {
 // The variants that send least without a loss of accuracy that is shown; then those that pay with
 // accuracy.
 std::vector<std::string> savings(const Members& set) {
-  Members keeping, losing;
+  Members keeping;
+  std::vector<std::string> losing;
+  std::string baseline;
   for (const Compared* c : set) {
     const auto score = c->against_baseline("score"), bytes = c->against_baseline("bytes_per_step");
     if (!score || !bytes || bytes->mean >= 0.95) continue;  // a twentieth less is no saving
-    (score->high && *score->high < 0 ? losing : keeping).push_back(c);
+    baseline = c->baseline->variant->name;
+    if (score->high && *score->high < 0)
+      losing.push_back(fmt::format("{} ({})", c->variant->name, against_text(*c, "score")));
+    else
+      keeping.push_back(c);
   }
   std::vector<std::string> out;
   if (!keeping.empty()) {
@@ -312,8 +322,8 @@ std::vector<std::string> savings(const Members& set) {
     out.push_back(cheapest(keeping));
   }
   if (!losing.empty())
-    out.push_back(fmt::format("What sends less than {} and pays with accuracy: {}.",
-                              losing[0]->baseline->variant->name, scores_text(losing)));
+    out.push_back(fmt::format("What sends less than {} and pays with accuracy: {}.", baseline,
+                              fmt::join(losing, "; ")));
   return out;
 }
 
@@ -446,7 +456,10 @@ std::vector<std::string> notes(const Study& study, const std::vector<Compared>& 
       out.push_back(fmt::format("Run {} ({}, seed {}) failed: {}", run.id, run.variant, run.seed,
                                 run.reason));
   if (told > kMostTold) out.push_back(fmt::format("{} more runs failed.", told - kMostTold));
-  const std::size_t missing = study.runs.size() - study.count("done") - study.count("failed");
+  for (const auto& [reason, variants] : refusals(study))
+    out.push_back(fmt::format("Refused, {}: {}.", fmt::join(variants, "; "), reason));
+  const std::size_t missing =
+      study.runs.size() - study.count("done") - study.count("failed") - study.count(kRefused);
   if (missing > 0)
     out.push_back(fmt::format("{} of {} runs are missing: {}", missing, study.runs.size(),
                               missing_reason(study)));

@@ -112,12 +112,6 @@ bool simulates(const Flags& flags) {
   return is("cluster", "sim") || is("transport", "simulated");
 }
 
-// Runs can be checked before anybody knows how long a step takes.
-Flags with_some_step(Flags flags) {
-  set_pace(flags, "step=100ms", "jitter=0.1");
-  return flags;
-}
-
 class Planner {
  public:
   Planner(const StudyFile& file, const Subject& subject, Study& study)
@@ -140,11 +134,12 @@ class Planner {
   std::string add_run(const Variant& variant, Flags flags, std::uint64_t seed, int turn,
                       const std::string& timed_by = "") {
     if (subject_.seeded()) flags["seed"] = {{std::to_string(seed)}};
-    const std::string id = run_id(study_.command, settings(with_some_step(flags), variant),
-                                  timed_by, subject_.seeded() ? 0 : seed);
-    if (std::ranges::find(study_.runs, id, &Run::id) == study_.runs.end())
-      study_.runs.push_back({id, variant.label, seed, std::move(flags), timed_by, turn});
-    return id;
+    Run run{"", variant.label, seed, std::move(flags), timed_by, turn};
+    run.id =
+        run_id(study_.command, settings_of(run, variant), timed_by, subject_.seeded() ? 0 : seed);
+    if (std::ranges::find(study_.runs, run.id, &Run::id) == study_.runs.end())
+      study_.runs.push_back(run);
+    return run.id;
   }
 
   void sort() { std::ranges::stable_sort(study_.runs, {}, &Run::turn); }
@@ -164,9 +159,17 @@ class Planner {
       }
   }
 
-  nlohmann::json settings(const Flags& flags, const Variant& variant) const try {
-    return subject_.settings(flags);
+  // What a run comes to. One that the command refuses comes to its flags, if the file shows such.
+  nlohmann::json settings_of(Run& run, const Variant& variant) const try {
+    Flags some_pace = run.flags;  // it can be checked before anybody knows how long a step takes
+    set_pace(some_pace, "step=100ms", "jitter=0.1");
+    return subject_.settings(some_pace);
   } catch (const UsageError& e) {
+    if (file_.shows_refused) {
+      run.status = kRefused;
+      run.reason = e.what();
+      return {{kRefused, run.flags}};
+    }
     throw UsageError(
         fmt::format("{}{}: {}", file_.at("variant." + variant.name), variant.label, e.what()));
   }
@@ -250,7 +253,7 @@ class Planner {
   std::string timer_of(const Variant& original, const Flags& flags, std::size_t seed) {
     if (mentions(flags, kMeasuredStep))
       return original.runs[std::min(seed, original.runs.size() - 1)];
-    if (!mentions(flags, kAloneStep)) return "";
+    if (!mentions(flags, kAloneStep) || study_.run(original.runs[0]).status == kRefused) return "";
     Variant alone = original;
     alone.label = "one worker alone";
     return add_run(alone, subject_.alone(original.flags), file_.seeds[0], 0);
@@ -303,17 +306,11 @@ std::string run_id(const std::string& command, const nlohmann::json& settings,
 
 Study plan_study(const StudyFile& file, const Subject& subject) {
   Study study;
+  static_cast<StudyAbout&>(study) = file;
   study.file = file.path;
-  study.command = file.command;
   study.commit = subject.commit();
   study.seeded = subject.seeded();
-  study.quick = file.quick;
-  study.title = file.title;
-  study.question = file.question;
-  study.about = file.about;
   study.size_note = size_note_of(file);
-  study.baseline = file.baseline;
-  study.minutes = file.minutes;
   Planner planner(file, subject, study);
   planner.plan();
   planner.sort();

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "study/flags.h"
+#include "study/study_file.h"
 
 namespace lockstep::study {
 
@@ -21,7 +21,7 @@ struct Run {
   Flags flags;           // complete, but for what says where to write
   std::string timed_by;  // the run that shows how long this one's simulated step takes, or empty
   int turn = 0;          // runs of a lower turn come first
-  std::string status = "waiting";  // waiting|done|failed|stopped|not run
+  std::string status = "waiting";  // waiting|done|failed|stopped|not run|refused
   std::string reason = {};
   double seconds = 0;  // that it took; 0: not known
 };
@@ -52,13 +52,14 @@ struct ShownAxis {
   std::vector<std::string> values;
 };
 
-struct Study {
-  std::string file, command;  // studies/a.toml; train
-  std::string commit;         // of the program that ran it last
-  bool quick = false;
+// The status of a run that the command refuses, in a study that shows such runs.
+inline constexpr const char* kRefused = "refused";
+
+struct Study : StudyAbout {
+  std::string file;    // studies/a.toml
+  std::string commit;  // of the program that ran it last
   bool seeded = true;  // the command takes --seed
-  std::string title, question, about, size_note, baseline;
-  double minutes = 0;
+  std::string size_note;
   std::vector<ShownAxis> axes;  // those with more than one value
   std::vector<Variant> variants;
   std::vector<Trial> trials;

@@ -27,7 +27,7 @@ class Reader {
 
   // The whole file, or its [quick].
   void read(const toml::table& table, bool outermost) {
-    Keys keys{"title", "question", "about", "command", "baseline", "minutes",
+    Keys keys{"title", "question", "about", "command", "baseline", "minutes", "refused",
               "base",  "variant",  "grid",  "repeat",  "tune",     "twin"};
     if (outermost) keys.push_back("quick");
     prefix_ = outermost ? "" : "quick.";
@@ -38,6 +38,7 @@ class Reader {
     text(table, "command", file_.command);
     text(table, "baseline", file_.baseline);
     if (const auto* node = table.get("minutes")) file_.minutes = number(*node, "minutes");
+    if (const auto* node = table.get("refused")) refused(*node);
     if (const auto* t = sub(table, "base")) file_.base = flags(*t, "base", file_.base);
     if (const auto* node = table.get("variant")) variants(*node);
     if (const auto* t = sub(table, "grid")) axes(*t, "grid", {}, file_.grid);
@@ -81,6 +82,12 @@ class Reader {
     if (!value || !(*value >= 0))
       fail(node, fmt::format("{} must be a number that is not negative", key));
     return *value;
+  }
+
+  void refused(const toml::node& node) {
+    if (node.value<std::string>() != "shown")
+      fail(node, "refused must be \"shown\"; without it, what the command refuses is a mistake");
+    file_.shows_refused = true;
   }
 
   std::uint64_t seed(const toml::node& node) const {

@@ -31,19 +31,25 @@ struct Twin {
   std::vector<std::uint64_t> seeds;  // empty: the study's
 };
 
-struct StudyFile {
-  std::string path;
+// What a study is about, as it stays while it is carried out.
+struct StudyAbout {
   bool quick = false;
   std::string title, question, about;
   std::string command = "train";
   std::string baseline;  // a variant's name, or empty
   double minutes = 0;    // of running, at most; 0: as long as it takes
+};
+
+struct StudyFile : StudyAbout {
+  std::string path;
   Flags base;
   std::vector<NamedFlags> variants;
   std::vector<Axis> grid;
   std::vector<std::uint64_t> seeds{1};
   std::vector<Axis> tune;
   std::uint64_t tune_seed = 1000;
+  // A run that the command refuses is part of the study, with the reason; else it is a mistake.
+  bool shows_refused = false;
   std::vector<Twin> twin;  // none or one
 
   std::map<std::string, int> lines;  // of "base.workers", "variant.NAME.strategy", "grid.workers"

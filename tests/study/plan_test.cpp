@@ -187,6 +187,23 @@ TEST(Plan, RefusesWhatTheCommandRefuses) {
                  "a.toml:2: x, workers 0: --workers must be at least 1");
 }
 
+TEST(Plan, ShowsWhatTheCommandRefusesWhereTheFileSaysSo) {
+  const Study study = plan_from_text(
+      "refused = \"shown\"\n[base]\nstrategy = \"A\"\n[grid]\nworkers = [0, 2]\n"
+      "[repeat]\nseeds = [7, 8]\n");
+  ASSERT_EQ(study.runs.size(), 4u);
+  EXPECT_EQ(study.count("refused"), 2u);
+  EXPECT_EQ(study.count("waiting"), 2u);
+  const auto& refused = study.run(study.variants[0].runs[0]);
+  EXPECT_EQ(refused.status, "refused");
+  EXPECT_EQ(refused.reason, "--workers must be at least 1");
+  EXPECT_NE(study.variants[0].runs[0], study.variants[0].runs[1]);
+}
+
+TEST(Plan, RefusedIsShownOrNotSaid) {
+  expect_refused("refused = \"hidden\"\n", "a.toml:2: refused must be \"shown\"");
+}
+
 TEST(Study, SurvivesJson) {
   Study study = plan_from_text(kTwoByTwo);
   study.runs[2].status = "failed";

@@ -61,6 +61,13 @@ TEST_F(RunnerTest, RunsEachOnceAndKeepsWhatIsDone) {
   EXPECT_EQ(again.runs[0].seconds, 10) << "known from before";
 }
 
+TEST_F(RunnerTest, LeavesOutWhatTheCommandRefuses) {
+  const Study study = carry_out("refused = \"shown\"\n[grid]\nworkers = [0, 2]\n");
+  EXPECT_EQ(commands_, std::vector<std::string>{"train --seed 1 --workers 2"});
+  EXPECT_EQ(study.count("refused"), 1u);
+  EXPECT_EQ(study.count("done"), 1u);
+}
+
 TEST_F(RunnerTest, GoesOnWhereItWasStopped) {
   behave_ = [&](const Order& order) {
     Ending ending;
