@@ -8,6 +8,7 @@
 #include "measure/machine.h"
 #include "replica/torch_error.h"
 #include "strategies/audit/audit.h"
+#include "strategies/audit/watched_replica.h"
 #include "strategies/average.h"
 #include "strategies/carriage.h"
 #include "train/evaluate.h"
@@ -235,7 +236,10 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   const double ahead_s = experiment.simulation ? 0 : clock_ahead_s(rank.peers);
   RunState state{StepClock(rank.clock, ahead_s, config.workers),
                  rank.random(purpose_of("compute time"))};
-  TimedReplica replica(learner->replica(), rank.clock, state.clock);
+  double stepping_since = 0;
+  WatchedReplica replica(
+      learner->replica(), [&](Slice, double) { stepping_since = rank.clock.now(); },
+      [&](Slice, double) { state.clock.optimised(stepping_since, rank.clock.now()); });
   const Crew crew = crew_of(rank, experiment, replica.weights());
   const auto strategy = strategy_of(config, crew);
   const Trainee trainee{experiment, options, rank, crew, *learner, replica, *strategy};
