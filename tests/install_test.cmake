@@ -15,6 +15,12 @@ endfunction()
 
 run(${CMAKE_COMMAND} --build ${build} --target installable)
 run(${CMAKE_COMMAND} --install ${build} --prefix ${folder}/prefix)
+# What a program writes strategies of every kind with.
+foreach(header IN ITEMS strategy.h statement.h mean.h audit/mix_audit.h rounds/round_strategy.h)
+  if(NOT EXISTS ${folder}/prefix/include/lockstep/strategies/${header})
+    message(FATAL_ERROR "strategies/${header} is not installed: lockstep/lockstep.h must include it")
+  endif()
+endforeach()
 run(${CMAKE_COMMAND} -S ${source}/examples -B ${folder}/examples -DCMAKE_PREFIX_PATH=${folder}/prefix)
 run(${CMAKE_COMMAND} --build ${folder}/examples --target two_ranks)
 run(${folder}/examples/two_ranks)

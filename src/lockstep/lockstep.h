@@ -17,8 +17,9 @@
 //                 StrategyRow       strategies/registry.h    what is known before one is made
 //                 Statement         strategies/statement.h   what the audit holds it to: in step
 //                 ExchangeProofs    strategies/audit/mix_audit.h  the same: workers that go apart
+//                 RoundStrategy     strategies/rounds/round_strategy.h  one that goes in rounds
 //                 Mean              strategies/mean.h        an average, as the run takes it
-//                 average()         strategies/average.h     the mean in which each sample counts
+//                 shares_of()       strategies/average.h     what each worker's samples count for
 //
 // Errors are core/error.h's: catch lockstep::Error to print what() (run_ranks() does). No header
 // here includes LibTorch's: who passes tensors includes <torch/torch.h>.
@@ -33,6 +34,7 @@
 #include "strategies/average.h"
 #include "strategies/mean.h"
 #include "strategies/registry.h"
+#include "strategies/rounds/round_strategy.h"
 #include "strategies/statement.h"
 #include "strategies/strategy.h"
 #include "train/trainer.h"

@@ -80,13 +80,6 @@ void StepClock::restore(double training_s, const Spent& spent) {
   spent_ = spent;
 }
 
-void TimedReplica::apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
-                                   double share) {
-  const double start = clock_.now();
-  inner_.apply_gradients(step, part, updates, share);
-  steps_.optimised(start, clock_.now());
-}
-
 void Stragglers::add(int last, double seconds) {
   if (seconds <= 0) return;
   by_rank.at(last).steps += 1;

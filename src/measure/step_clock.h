@@ -12,7 +12,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/replica.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -80,27 +79,6 @@ class StepClock {
   double training_s_ = 0;
   Spent spent_;
   std::vector<TimedStep> open_;
-};
-
-// A replica whose optimiser's time is told to a clock.
-class TimedReplica : public Replica {
- public:
-  TimedReplica(Replica& inner, Clock& clock, StepClock& steps)
-      : inner_(inner), clock_(clock), steps_(steps) {}
-  Values weights() override { return inner_.weights(); }
-  Values gradients() override { return inner_.gradients(); }
-  std::span<const Parameter> parameters() const override { return inner_.parameters(); }
-  using Replica::apply_gradients;
-  void apply_gradients(std::uint64_t step, Slice part, std::uint64_t updates,
-                       double share) override;
-  double learning_rate(std::uint64_t step) const override { return inner_.learning_rate(step); }
-  void forget() override { inner_.forget(); }
-  bool needs_whole_layers() const override { return inner_.needs_whole_layers(); }
-
- private:
-  Replica& inner_;
-  Clock& clock_;
-  StepClock& steps_;
 };
 
 // Which ranks the others waited for: in each step the rank that was ready to exchange last, and how

@@ -34,12 +34,6 @@ const AllReduceRow& collective_for(const Crew& crew, Values values) {
   return choose(values.bytes().size, place_of(peers), window_of_all(peers, values) != nullptr);
 }
 
-void average(const Crew& crew, Tag tag, Values values, std::span<const std::size_t> samples) {
-  const double share = shares_of(samples)[crew.rank.rank()];
-  if (share != 1) scale(values, share);
-  crew.collective.run(crew.rank.peers, tag, values.as(Op::mean));
-}
-
 std::uint64_t average_bytes(const Crew& crew, int rank, Values values) {
   return collective_for(crew, values).sent(values.count(), place_of(crew.rank.peers), rank) *
          size_of(values.type());

@@ -22,10 +22,7 @@ std::vector<double> only(int who, int ranks);
 
 // By what such values are all-reduced among all ranks of the crew: never `auto`.
 const AllReduceRow& collective_for(const Crew&, Values);
-// On return all workers hold the mean, the same bits. Collective over the workers, which are all
-// ranks of the crew. A strategy that averages in its steps has a Mean (see mean.h).
-void average(const Crew&, Tag, Values, std::span<const std::size_t> samples);
-// Bytes that `rank` sends in that.
+// Bytes that `rank` sends in an all-reduce of such values.
 std::uint64_t average_bytes(const Crew&, int rank, Values);
 
 // Writes the mean of the workers' weights to `model`, where worker w counts by shares[w] over the

@@ -1,6 +1,7 @@
 #include "strategies/mean.h"
 
 #include <optional>
+#include <utility>
 
 #include "strategies/average.h"
 
@@ -24,7 +25,11 @@ class ExactMean final : public Mean {
     tag_ = tag_of(of_, step);
     samples_.assign(samples.begin(), samples.end());
   }
-  void finish() override { average(crew_, tag_, *values_, samples_); }
+  void finish() override {
+    const double share = shares_of(samples_)[crew_.rank.rank()];
+    if (share != 1) scale(*values_, share);
+    crew_.collective.run(crew_.rank.peers, tag_, values_->as(Op::mean));
+  }
 
   const Crew crew_;
   const Purpose of_;
@@ -34,7 +39,22 @@ class ExactMean final : public Mean {
   std::vector<std::size_t> samples_;
 };
 
+std::vector<OfMemory> counted_from(std::size_t first, std::vector<OfMemory> memories) {
+  for (OfMemory& memory : memories) memory.which += first;
+  return memories;
+}
+
 }  // namespace
+
+void Mean::open(const Step& step, std::span<const std::size_t> samples) {
+  is_open_ = true;
+  opened(step, samples);
+}
+
+void Mean::run(const Step& step, std::span<const std::size_t> samples) {
+  if (!std::exchange(is_open_, false)) opened(step, samples);
+  finish();
+}
 
 Mean::Sum Mean::stated(std::span<const std::size_t> samples) const {
   return {mean_factors(samples, static_cast<int>(samples.size()))};
@@ -44,15 +64,6 @@ const Figures& Mean::figures() const {
   static const Figures kNone;
   return kNone;
 }
-
-namespace {
-
-std::vector<OfMemory> counted_from(std::size_t first, std::vector<OfMemory> memories) {
-  for (OfMemory& memory : memories) memory.which += first;
-  return memories;
-}
-
-}  // namespace
 
 void state_gradients(Flow& flow, const Mean::Sum& sum, std::size_t first) {
   flow.gradients = sum.numbers;

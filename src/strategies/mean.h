@@ -37,10 +37,7 @@ class Mean {
 
   // An exchange begins, in which worker w's numbers count by samples[w] (see shares_of()). From now
   // on parts may be told ready.
-  void open(const Step& step, std::span<const std::size_t> samples) {
-    is_open_ = true;
-    opened(step, samples);
-  }
+  void open(const Step&, std::span<const std::size_t> samples);
   // That part of the numbers is final, and is the mean's until run() returns. Never blocks. Each
   // number is told at most once in an exchange, in any order.
   virtual void ready(Slice) {}
@@ -48,11 +45,7 @@ class Mean {
   virtual bool begins_early() const { return false; }
   // Returns when all numbers are the mean, the same bits on all workers. Numbers that were not told
   // are ready now. Opens the exchange unless open() did.
-  void run(const Step& step, std::span<const std::size_t> samples) {
-    if (!is_open_) opened(step, samples);
-    is_open_ = false;
-    finish();
-  }
+  void run(const Step&, std::span<const std::size_t> samples);
 
   // Bytes that `rank` sends in an exchange of `count` numbers. Where that depends on what the
   // numbers are: in the last exchange.

@@ -9,6 +9,7 @@
 #include "measure/probes.h"
 #include "replica/torch_error.h"
 #include "strategies/audit/audit.h"
+#include "strategies/audit/watched_replica.h"
 #include "strategies/average.h"
 #include "strategies/carriage.h"
 #include "train/evaluate.h"
@@ -231,7 +232,10 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   const double ahead_s = experiment.simulation ? 0 : clock_ahead_s(rank.peers);
   RunState state{StepClock(rank.clock, ahead_s, config.workers),
                  rank.random(purpose_of("compute time"))};
-  TimedReplica replica(learner->replica(), rank.clock, state.clock);
+  double stepping_since = 0;
+  WatchedReplica replica(
+      learner->replica(), [&](Slice, double) { stepping_since = rank.clock.now(); },
+      [&](Slice, double) { state.clock.optimised(stepping_since, rank.clock.now()); });
   const Crew crew = crew_of(rank, experiment, replica.weights());
   auto strategy = make_strategy(config.strategy, crew, config.own_strategy);
   if (config.audit) strategy = audited(std::move(strategy), crew);

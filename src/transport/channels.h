@@ -70,7 +70,6 @@
   CHANNEL(kAveragerWeights, setup, 3, "the weights that an averager starts from")            \
   /* cli/ */                                                                                 \
   CHANNEL(kBenchBarrier, control, 1, "bench: all start together")                            \
-  CHANNEL(kBenchResult, control, 2, "bench: figures for rank 0")                             \
   CHANNEL(kBenchData, gradients, 0x100, "bench: what is timed")
 
 namespace lockstep::channels {

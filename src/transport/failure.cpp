@@ -31,21 +31,21 @@ TransportError too_late(int peer, int waiter, Tag tag) {
           waiter, peer, text(tag))};
 }
 
-TransportError wrong_format(int peer, std::uint8_t sent, int waiter, std::uint8_t expected,
-                            Tag tag) {
-  return {Kind::mismatch, peer,
-          fmt::format(
-              "rank {} sent {} where rank {} expects {} ({}): all ranks must call with the same "
-              "type and operator",
-              peer, format_name(sent), waiter, format_name(expected), text(tag))};
-}
-
-TransportError too_long(int peer, std::size_t sent, int waiter, std::size_t room, Tag tag) {
-  return {
-      Kind::mismatch, peer,
-      fmt::format("rank {} sent {} bytes where rank {} expects {} ({}): all ranks must call with "
-                  "the same size",
-                  peer, sent, waiter, room, text(tag))};
+std::optional<TransportError> misfit(int peer, std::uint8_t format, std::size_t bytes, int waiter,
+                                     Tag tag, std::size_t room) {
+  if (format != tag.format)
+    return TransportError(
+        Kind::mismatch, peer,
+        fmt::format("rank {} sent {} where rank {} expects {} ({}): all ranks must call with the "
+                    "same type and operator",
+                    peer, format_name(format), waiter, format_name(tag.format), text(tag)));
+  if (bytes > room)
+    return TransportError(
+        Kind::mismatch, peer,
+        fmt::format("rank {} sent {} bytes where rank {} expects {} ({}): all ranks must call with "
+                    "the same size",
+                    peer, bytes, waiter, room, text(tag)));
+  return {};
 }
 
 Blame blame_of(const TransportError& error) {
@@ -64,6 +64,12 @@ void check_peer(int peer, int rank, int size, const char* verb) {
   if (peer >= 0 && peer < size && peer != rank) return;
   throw UsageError(fmt::format("rank {} can't {} rank {}: peers are 0..{} without itself", rank,
                                verb, peer, size - 1));
+}
+
+void check_real(ConstBytes bytes) {
+  if (bytes.hollow())
+    throw UsageError(fmt::format(
+        "{} bytes without data can't go over a real network: simulate them", bytes.size));
 }
 
 }  // namespace lockstep

@@ -1,8 +1,10 @@
 // The sentences of TransportErrors, said the same way by every transport.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "transport/tag.h"
 
@@ -14,9 +16,10 @@ TransportError died(int peer, const std::string& reason);
 TransportError departed(int peer, int waiter, Tag tag);
 // Nothing came in time.
 TransportError too_late(int peer, int waiter, Tag tag);
-TransportError wrong_format(int peer, std::uint8_t sent, int waiter, std::uint8_t expected,
-                            Tag tag);
-TransportError too_long(int peer, std::size_t sent, int waiter, std::size_t room, Tag tag);
+// A message of that format and length, where `waiter` has room for so many bytes of `tag`. None: it
+// fits.
+std::optional<TransportError> misfit(int peer, std::uint8_t format, std::size_t bytes, int waiter,
+                                     Tag tag, std::size_t room);
 
 // Who is to be named when a rank leaves early: the rank whose end made it leave, and how that
 // ended. A transport remembers the last such error it threw and passes it on when it leaves, so
@@ -32,5 +35,7 @@ TransportError gone(int peer, Blame blame, int waiter, Tag tag);
 
 // UsageError unless 0 <= peer < size and peer != rank.
 void check_peer(int peer, int rank, int size, const char* verb);
+// UsageError if the bytes are hollow: a real wire carries real ones.
+void check_real(ConstBytes);
 
 }  // namespace lockstep

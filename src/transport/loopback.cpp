@@ -32,13 +32,7 @@ struct Mailbox {
   std::map<int, Blame> left;  // who left this lane
 };
 
-struct LoopbackOperation {
-  std::uint64_t id = 0;
-  bool is_bell = false;
-  int peer = 0;
-  Tag tag;
-  Bytes into;
-  Combine combine = nullptr;
+struct LoopbackOperation : WireOperation {
   std::optional<Arrival> arrival;       // it has come to its end,
   std::optional<TransportError> error;  // or to this
 };
@@ -126,20 +120,15 @@ class Loopback final : public Transport {
     std::lock_guard lock(box.mutex);
     box.messages.push_back(std::move(message));
     box.changed.notify_all();
-    LoopbackOperation& op = operations_.add();
+    LoopbackOperation& op = operations_.add(to, tag);
     op.arrival = {rank_, bytes.size};
     return {op.id};
   }
 
   Request post_recv(int from, Tag tag, Bytes into, Combine combine) override {
     check_peer(from, rank_, size(), "receive from");
-    LoopbackOperation& op = operations_.add();
-    op.peer = from;
-    op.tag = tag;
-    op.into = into;
-    op.combine = combine;
-    receives_.push_back(&op);
-    return {op.id};
+    receives_.push_back(&operations_.add(from, tag, into, combine));
+    return {receives_.back()->id};
   }
 
   Ending wait_any(std::span<const Request> requests, Deadline deadline) override {
@@ -147,15 +136,12 @@ class Loopback final : public Transport {
     std::optional<Countdown> time;
     for (;;) {
       progress();
-      for (std::size_t i = 0; i < requests.size(); ++i)
-        if (const auto arrival = take(operations_.find(requests[i]))) return {i, *arrival};
-      for (std::size_t i = 0; i < requests.size(); ++i)
-        if (auto error = hopeless(operations_.find(requests[i]))) return {i, {}, std::move(error)};
+      if (auto ended = operations_.first(requests, [&](auto& op) { return take(op); }))
+        return std::move(*ended);
+      if (auto gone = operations_.first(requests, [&](auto& op) { return hopeless(op); }))
+        return std::move(*gone);
       if (!time) time.emplace(deadline.at - now());
-      if (time->left() <= 0) {
-        const LoopbackOperation& op = operations_.find(requests[0]);
-        return {0, {}, too_late(op.peer, rank_, op.tag)};
-      }
+      if (time->left() <= 0) return operations_.late(requests, rank_);
       box_.changed.wait_for(lock, std::chrono::duration<double>(time->nap()));
     }
   }
@@ -164,9 +150,8 @@ class Loopback final : public Transport {
     std::lock_guard lock(box_.mutex);
     progress();
     LoopbackOperation& op = operations_.find(request);
-    if (const auto arrival = take(op)) return Ending{0, *arrival};
-    if (auto error = hopeless(op)) return Ending{0, {}, std::move(error)};
-    return {};
+    auto ended = take(op);
+    return ended ? ended : hopeless(op);
   }
 
   std::optional<Arrival> probe(int from, Tag tag) override {
@@ -187,12 +172,7 @@ class Loopback final : public Transport {
     return nothing_came;
   }
 
-  Request post_bell() override {
-    LoopbackOperation& op = operations_.add();
-    op.is_bell = true;
-    op.peer = rank_;
-    return {op.id};
-  }
+  Request post_bell() override { return {operations_.add_bell(rank_).id}; }
   void ring() override {
     std::lock_guard lock(box_.mutex);
     ++rings_;
@@ -226,12 +206,8 @@ class Loopback final : public Transport {
     std::erase_if(receives_, [&](LoopbackOperation* r) {
       const auto m = first_match(r->peer, r->tag);
       if (m == box_.messages.end()) return false;
-      if (m->tag.format != r->tag.format)
-        r->error = wrong_format(m->from, m->tag.format, rank_, r->tag.format, r->tag);
-      else if (m->size > r->into.size)
-        r->error = too_long(m->from, m->size, rank_, r->into.size, r->tag);
-      else
-        land(*r, *m);
+      r->error = misfit(m->from, m->tag.format, m->size, rank_, r->tag, r->into.size);
+      if (!r->error) land(*r, *m);
       box_.messages.erase(m);
       return true;
     });
@@ -246,7 +222,7 @@ class Loopback final : public Transport {
     r.arrival = {m.from, m.size};
   }
 
-  std::optional<Arrival> take(LoopbackOperation& op) {
+  std::optional<Ending> take(LoopbackOperation& op) {
     if (op.is_bell && rings_ > 0) {
       --rings_;
       op.arrival = {rank_, 0};
@@ -254,18 +230,18 @@ class Loopback final : public Transport {
     const auto [arrival, error] = std::pair(op.arrival, op.error);
     if (arrival || error) operations_.end(op);
     if (error) throw TransportError(*error);
-    return arrival;
+    return arrival ? std::optional(Ending{0, *arrival}) : std::nullopt;
   }
 
   // Ends the receive if its peer is gone.
-  std::optional<TransportError> hopeless(LoopbackOperation& r) {
+  std::optional<Ending> hopeless(LoopbackOperation& r) {
     const auto left = box_.left.find(r.peer);
     if (r.is_bell || left == box_.left.end()) return {};
     const TransportError error = gone(r.peer, left->second, rank_, r.tag);
     blame_ = blame_of(error);
     std::erase(receives_, &r);
     operations_.end(r);
-    return error;
+    return Ending{0, {}, error};
   }
 
   std::shared_ptr<LoopbackHub> hub_;

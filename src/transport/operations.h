@@ -5,11 +5,22 @@
 #include <deque>
 #include <vector>
 
+#include "transport/failure.h"
 #include "transport/transport.h"
 
 namespace lockstep {
 
-// Op has an `id` of its own: 0 while its slot is free.
+// What the operations of all wires have.
+struct WireOperation {
+  std::uint64_t id = 0;  // 0 while its slot is free
+  bool is_bell = false;
+  int peer = 0;  // of a bell: the rank itself
+  Tag tag;
+  Bytes into;  // of a receive
+  Combine combine = nullptr;
+};
+
+// Op has an `id`; most are WireOperations.
 template <class Op>
 class Operations {
  public:
@@ -23,6 +34,20 @@ class Operations {
     Op& op = slots_[slot];
     op = {};
     op.id = ++count_ << kSlotBits | slot;
+    return op;
+  }
+
+  Op& add(int peer, Tag tag, Bytes into = {}, Combine combine = nullptr) {
+    Op& op = add();
+    op.peer = peer;
+    op.tag = tag;
+    op.into = into;
+    op.combine = combine;
+    return op;
+  }
+  Op& add_bell(int rank) {
+    Op& op = add(rank, {});
+    op.is_bell = true;
     return op;
   }
 
@@ -43,6 +68,22 @@ class Operations {
   }
 
   std::deque<Op>& slots() { return slots_; }
+
+  // For Transport::wait_any(): how the first of these ended for which `how(Op&)` tells an Ending.
+  template <class How>
+  std::optional<Ending> first(std::span<const Request> requests, How how) {
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (std::optional<Ending> ending = how(find(requests[i]))) {
+        ending->index = i;
+        return ending;
+      }
+    return {};
+  }
+  // And that `rank` has waited for them past its deadline.
+  Ending late(std::span<const Request> requests, int rank) {
+    const Op& op = find(requests[0]);
+    return {0, {}, too_late(op.peer, rank, op.tag)};
+  }
 
  private:
   static constexpr int kSlotBits = 28;

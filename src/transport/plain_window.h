@@ -1,6 +1,6 @@
 // Windows of ranks that live in one process, as threads or as actors: plain memory that all of them
 // see. Hosts are pretended (Transport::host_of) and kept apart. How members meet differs, and so
-// does who keeps whom from touching this at the same time: see loopback.cpp, simulated/window.h.
+// does who keeps whom from touching this at the same time: see loopback.cpp, simulated/transport.h.
 #pragma once
 
 #include <algorithm>

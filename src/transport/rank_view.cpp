@@ -9,7 +9,7 @@ Rank RankView::changed(const Rank& rank, const Changes& changes, const Wrap& wra
   // Names every part: where Rank gets another one, this does not compile until it is dealt with.
   const auto& [peers, clock, background, lock, seed, scoring, further, stream] = rank;
   const auto lane = [&](Background& inner, int number) {
-    auto made = wrap(inner, number);
+    auto made = wrap ? wrap(inner, number) : nullptr;
     return made ? wrapped_.emplace_back(std::move(made)).get() : &inner;
   };
   Background* const first = lane(rank.background_lane(changes.first_lane), 0);

@@ -39,12 +39,12 @@ class RankView {
     int first_lane = 0;  // background lanes before this one are left out
   };
   // What takes the place of background lane `number` of the view, or of the lane of scores
-  // (kScoring); null: nothing does.
+  // (kScoring); null, or no such function: nothing does.
   static constexpr int kScoring = -1;
   using Wrap = std::function<std::unique_ptr<Background>(Background& inner, int number)>;
 
   // `rank` and all that is given outlive this. UsageError if there is no `first_lane`.
-  RankView(const Rank& rank, const Changes&, const Wrap&);
+  RankView(const Rank& rank, const Changes&, const Wrap& = {});
   RankView(const RankView&) = delete;
 
   Rank& rank() { return rank_; }

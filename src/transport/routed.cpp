@@ -26,12 +26,9 @@ struct Side {
   }
 };
 
-struct Operation {
-  std::uint64_t id = 0;
+struct Operation : WireOperation {
   Side* side = nullptr;
   Request inner;
-  int peer = 0;
-  Tag tag;
 };
 
 class Routed final : public Transport {
@@ -71,11 +68,8 @@ class Routed final : public Transport {
     double step = kFirstSleepSeconds;
     std::optional<Countdown> time;
     for (int turn = 0;; ++turn) {
-      for (std::size_t i = 0; i < requests.size(); ++i)
-        if (auto ended = test(requests[i])) {
-          ended->index = i;
-          return std::move(*ended);
-        }
+      if (auto ended = operations_.first(requests, [&](auto& o) { return test({o.id}); }))
+        return std::move(*ended);
       if (turn % kGlance == 0 || turn > kSpins) {
         near_.progress();
         far_.progress();
@@ -85,7 +79,7 @@ class Routed final : public Transport {
       const Operation& first = operations_.find(requests[0]);
       if (!time) time.emplace(deadline.at - now());
       const double left = time->left();
-      if (left <= 0) return {0, {}, too_late(first.peer, rank(), first.tag)};
+      if (left <= 0) return operations_.late(requests, rank());
       const bool busy = near_.open > 0 && (far_.open > 0 || requests.size() > 1);
       step = std::min(2 * step, busy ? kBusySleepSeconds : kSleepSeconds);
       if (requests.size() == 1 && first.side == &near_ && far_.open == 0) {
@@ -144,11 +138,9 @@ class Routed final : public Transport {
 
   Request add(Side& side, Request inner, int peer, Tag tag) {
     used_ = true;
-    Operation& o = operations_.add();
+    Operation& o = operations_.add(peer, tag);
     o.side = &side;
     o.inner = inner;
-    o.peer = peer;
-    o.tag = tag;
     ++side.open;
     return {o.id};
   }

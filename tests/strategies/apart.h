@@ -9,6 +9,7 @@
 #include "tampering.h"
 #include "training.h"
 #include "transport/group.h"
+#include "transport/rank_view.h"
 
 namespace lockstep::testing {
 
@@ -109,8 +110,13 @@ inline Crew crew_of(const ApartTraining& training, Rank& rank) {
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
-  MeteredBackground background(outer.background, outer.size());
-  Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
+  MeteredBackground* background = nullptr;
+  RankView view(outer, {.peers = &metered}, [&](Background& inner, int number) {
+    auto made = std::make_unique<MeteredBackground>(inner, outer.size());
+    if (number == 0) background = made.get();
+    return made;
+  });
+  Rank& rank = view.rank();
   const Crew crew = crew_of(training, rank);
   auto strategy = training.make(crew);
   if (training.audit) strategy = audited(std::move(strategy), crew);
@@ -160,7 +166,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   record.updates = replica.updates();
   note_end(record, *strategy);
   for (const Purpose purpose : {Purpose::gradients, Purpose::weights})
-    for (const Ledger& lane : {ledger, background.ledger()})
+    for (const Ledger& lane : {ledger, background->ledger()})
       record.exchanged += total_of(lane, purpose);
   return record;
 }
@@ -180,10 +186,15 @@ inline void run_tampered(const World& world, ApartTraining training, const Tampe
   training.audit = true;
   const auto body = [&](Rank& outer) {
     Tampering peers(outer.peers, tamper);
-    TamperingBackground background(outer.background, tamper);
-    Rank rank{peers, outer.clock, background, outer.lock, outer.seed};
+    const auto tampered = [tamper](Transport& lane, const Background::Job& job) {
+      Tampering tampering(lane, tamper);
+      job(tampering);
+    };
+    RankView view(outer, {.peers = &peers}, [&](Background& inner, int) {
+      return std::make_unique<WrappedJobs>(inner, tampered);
+    });
     try {
-      train_apart(training, rank);
+      train_apart(training, view.rank());
     } catch (const TransportError&) {  // of the others, when one has left
     }
   };

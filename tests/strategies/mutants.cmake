@@ -379,24 +379,29 @@ bug("scores something else at rest" hogwild hogwild.cpp
     [[      copy(model.bytes(), before_->values().bytes());]] [[      (void)model;]])
 
 sources(epoch_average.cpp)
-bug("never stores the average" epoch-average epoch_average.cpp [[    mix(into.weights, by, weights);]] "")
+bug("never stores the average" epoch-average epoch_average.cpp [[    add_up(into.weights, by, weights);]] "")
 bug("never stores the average of statistics" epoch-average epoch_average.cpp
-    [[    mix(into.statistics, by_samples(by, results), statistics);]] "")
+    [[    add_up(into.statistics, by_samples(by, results), statistics);]] "")
 bug("counts statistics alike" epoch-average epoch_average.cpp
-    [[    mix(into.statistics, by_samples(by, results), statistics);]]
-    [[    mix(into.statistics, by, statistics);]])
+    [[    add_up(into.statistics, by_samples(by, results), statistics);]]
+    [[    add_up(into.statistics, by, statistics);]])
 bug("leaves samples out of what statistics count for" epoch-average epoch_average.cpp
     [[by.push_back(factors[k] * static_cast<double>(results[k].samples));]]
     [[by.push_back(factors[k]);]])
 bug("counts by one too many" epoch-average epoch_average.cpp [[: 1 / m);]] [[: 1 / (m + 1));]])
-bug("steps twice" epoch-average epoch_average.cpp [[{ own.apply_gradients(step.number); }]]
-    [[{
+set(terms_of_rounds [[  const RoundTerms& terms() const override { return terms_; }]])
+bug("steps twice" epoch-average epoch_average.cpp "${terms_of_rounds}" "${terms_of_rounds}
+  void update(Replica& replica, const Step& step) override {
+    book_.follow(replica, step, has_samples(step), [&](Replica& own) {
       own.apply_gradients(step.number);
       scale(own.gradients(), 0);
       own.apply_gradients(step.number);
-    }]])
-bug("never steps" epoch-average epoch_average.cpp [[{ own.apply_gradients(step.number); }]]
-    [[{ (void)own, (void)step; }]])
+    });
+  }")
+bug("never steps" epoch-average epoch_average.cpp "${terms_of_rounds}" "${terms_of_rounds}
+  void update(Replica& replica, const Step& step) override {
+    book_.follow(replica, step, has_samples(step), [](Replica&) {});
+  }")
 
 write_mutants(alone.cpp "${mutants_alone}")
 write_mutants(shared.cpp "${mutants_shared}")

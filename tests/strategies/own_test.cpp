@@ -6,6 +6,8 @@
 #include "../../examples/push_pull.h"
 #include "apart_contract.h"
 #include "contract.h"
+#include "rounds/rounds.h"
+#include "strategies/add_scaled.h"
 #include "strategies/audit/audit.h"
 
 namespace lockstep::testing {
@@ -59,6 +61,56 @@ TEST(OwnApart, IsFoundByTheAuditWhereItsNumbersChangeOnTheWay) {
 TEST(OwnApart, RefusesWhatItsRowSays) {
   EXPECT_THAT([] { check_strategy("push-pull", {.workers = 3, .servers = 2}, &kPushPull); },
               ThrowsMessage<UsageError>(HasSubstr("one server")));
+}
+
+// The smallest strategy in rounds: all results count alike. It proves nothing by itself.
+class OwnRounds : public RoundStrategy {
+ public:
+  using RoundStrategy::RoundStrategy;
+  const RoundTerms& terms() const override { return terms_; }
+  std::vector<double> factors(std::span<const RoundResult> results) const override {
+    return std::vector<double>(results.size(), 1.0 / static_cast<double>(results.size()));
+  }
+
+ private:
+  void mix(const RoundModel& into, std::span<const RoundResult> results) override {
+    double samples = 0;
+    for (const RoundResult& result : results) samples += static_cast<double>(result.samples);
+    for (const Values& values : {into.weights, into.statistics}) scale(values, 0);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      add_scaled(into.weights, factors(results)[k], results[k].model.weights);
+      add_scaled(into.statistics, static_cast<double>(results[k].samples) / samples,
+                 results[k].model.statistics);
+    }
+  }
+
+  RoundTerms terms_;
+};
+
+TEST(OwnInRounds, MakesEveryResultCountOnceAndPassesTheAudit) {
+  const auto make = [](const Crew& crew) { return std::make_unique<OwnRounds>(crew); };
+  for (const bool audit : {false, true})
+    EXPECT_THAT(complaints_about_rounds(make, audit), IsEmpty()) << audit;
+}
+
+// What is proved is not left to it.
+TEST(OwnInRounds, IsFoundByTheAuditWhereItIsWrong) {
+  struct NeverMixes final : OwnRounds {
+    using OwnRounds::OwnRounds;
+    void mix(const RoundModel&, std::span<const RoundResult>) override {}
+  };
+  struct StepsUnseen final : OwnRounds {
+    using OwnRounds::OwnRounds;
+    void update(Replica& replica, const Step& step) override {
+      replica.apply_gradients(step.number);
+    }
+  };
+  const auto never_mixes = [](const Crew& crew) { return std::make_unique<NeverMixes>(crew); };
+  const auto steps_unseen = [](const Crew& crew) { return std::make_unique<StepsUnseen>(crew); };
+  EXPECT_THAT([&] { complaints_about_rounds(never_mixes, true); },
+              ThrowsMessage<AuditError>(HasSubstr("mean of 3 results")));
+  EXPECT_THAT([&] { complaints_about_rounds(steps_unseen, true); },
+              ThrowsMessage<AuditError>(HasSubstr("the weights changed between two updates")));
 }
 
 // Without a statement or proofs there is nothing to hold a strategy to.

@@ -6,6 +6,13 @@
 
 namespace lockstep::testing {
 
+// All workers end with the mean of these, by their samples.
+inline void average(const Crew& crew, Tag tag, Values values,
+                    std::span<const std::size_t> samples) {
+  scale(values, shares_of(samples)[crew.rank.rank()]);
+  crew.collective.run(crew.rank.peers, tag, values.as(Op::mean));
+}
+
 // What all of them say: the mean of weights after own steps, or of gradients before.
 class Planted : public Strategy, public Statement {
  public:

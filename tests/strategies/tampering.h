@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "transport/decorators/decorator.h"
-#include "transport/rank.h"
 
 namespace lockstep::testing {
 
@@ -29,25 +28,6 @@ class Tampering final : public Decorator {
  private:
   const Tamper tamper_;
   std::deque<std::vector<std::byte>> copies_;
-};
-
-// The same on the lane of background jobs, which wait for what they send.
-class TamperingBackground final : public Background {
- public:
-  TamperingBackground(Background& inner, Tamper tamper)
-      : inner_(inner), tamper_(std::move(tamper)) {}
-  std::uint64_t post(Job job) override {
-    return inner_.post([tamper = tamper_, job = std::move(job)](Transport& lane) {
-      Tampering tampering(lane, tamper);
-      job(tampering);
-    });
-  }
-  void wait(std::uint64_t number) override { inner_.wait(number); }
-  void ring() override { inner_.ring(); }
-
- private:
-  Background& inner_;
-  const Tamper tamper_;
 };
 
 }  // namespace lockstep::testing

@@ -14,6 +14,7 @@
 #include "strategies/registry.h"
 #include "toy_replica.h"
 #include "transport/group.h"
+#include "transport/rank_view.h"
 #include "worlds.h"
 
 namespace lockstep::testing {
@@ -177,8 +178,13 @@ inline Floats computed(const Training& training, int me, Strategy& strategy, Toy
 inline Record train(const Training& training, Rank& outer, Transport& peers) {
   Ledger ledger(peers.size());
   Metered metered(peers, ledger);
-  MeteredBackground background(outer.background, outer.size());
-  Rank rank{metered, outer.clock, background, outer.lock, outer.seed};
+  MeteredBackground* background = nullptr;
+  RankView view(outer, {.peers = &metered}, [&](Background& inner, int number) {
+    auto made = std::make_unique<MeteredBackground>(inner, outer.size());
+    if (number == 0) background = made.get();
+    return made;
+  });
+  Rank& rank = view.rank();
   const Crew crew{.rank = rank,
                   .workers = training.workers,
                   .servers = training.servers,
@@ -207,7 +213,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     Seen seen{copy_of(replica.weight_span()), {}, {}, 0, 0, {}, remembered_before(*strategy)};
     const Step step = step_at(t);
     const std::uint64_t sent_before =
-        bytes_sent(training, ledger) + bytes_sent(training, background.ledger());
+        bytes_sent(training, ledger) + bytes_sent(training, background->ledger());
     if (crew.works()) {
       seen.gradients = computed(training, me, *strategy, replica, step);
       strategy->update(replica, step);
@@ -216,7 +222,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     }
     seen.after = copy_of(replica.weight_span());
     seen.sent =
-        bytes_sent(training, ledger) + bytes_sent(training, background.ledger()) - sent_before;
+        bytes_sent(training, ledger) + bytes_sent(training, background->ledger()) - sent_before;
     seen.promised = strategy->parts().statement->bytes_sent(step, me, training.count);
     seen.flows = strategy->parts().statement->flows(step, me, training.count);
     remember_after(*strategy, step, me, training.count, seen.memories);

@@ -1,4 +1,4 @@
-// A replica whose optimiser is watched, for audits.
+// A replica whose optimiser is watched: by audits, and by the clock of steps.
 #pragma once
 
 #include <functional>

@@ -13,8 +13,6 @@
 // down and 4N up for each task, which the published system left to a shared folder.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <optional>
 
 #include "strategies/registry.h"
 #include "strategies/rounds/round_strategy.h"
@@ -29,7 +27,7 @@ constexpr std::array<std::string_view, 2> kReissues{"always", "never"};
 
 // into[i] = sum over k of factors[k] · from[k][i], in that order, in double precision and rounded
 // once: equal vectors, by factors that add up to one, come out as they are. Hollow: nothing.
-void mix(Values into, std::span<const double> factors, std::span<const Values> from) {
+void add_up(Values into, std::span<const double> factors, std::span<const Values> from) {
   if (into.is_hollow()) return;
   // A block of sums stays in the cache while all vectors are added to it.
   constexpr std::size_t kBlock = 2048;
@@ -73,41 +71,18 @@ class EpochAverage final : public RoundStrategy {
     return a;
   }
 
-  void aggregate(const RoundModel& into, std::span<const RoundResult> results) override {
+ private:
+  void mix(const RoundModel& into, std::span<const RoundResult> results) override {
     const std::vector<double> by = factors(results);
     std::vector<Values> weights, statistics;
-    for (std::size_t k = 0; k < results.size(); ++k) {
-      weights.push_back(results[k].model.weights);
-      statistics.push_back(results[k].model.statistics);
-      figures_.contributions.add(results[k].worker, by[k], 0);
+    for (const RoundResult& result : results) {
+      weights.push_back(result.model.weights);
+      statistics.push_back(result.model.statistics);
     }
-    mix(into.weights, by, weights);
-    mix(into.statistics, by_samples(by, results), statistics);
-    if (proof_.on()) prove(into, by, results);
+    add_up(into.weights, by, weights);
+    add_up(into.statistics, by_samples(by, results), statistics);
   }
 
-  void update(Replica& replica, const Step& step) override {
-    book_.follow(replica, step, has_samples(step),
-                 [&](Replica& own) { own.apply_gradients(step.number); });
-  }
-
-  RoundProof proof_of(const RoundModel& model) override {
-    const RoundProof now{proof_.of(model.weights), proof_.of(model.statistics)};
-    if (made_ && (now.weights != made_->weights || now.statistics != made_->statistics))
-      proof_.fail("the model is not what was made of the last round's results");
-    return now;
-  }
-  void starts_from(Replica& replica, Values statistics, const RoundProof& given) override {
-    book_.forget();
-    book_.follow(replica, [&](Replica&) { book_.becomes({{1, given.weights}}); });
-    proof_.expect("statistics of the round's model", statistics, {{1, given.statistics}});
-  }
-  RoundProof comes_with(Replica& replica, Values statistics) override {
-    book_.check_unchanged(replica.weights());
-    return {proof_.of(replica.weights()), proof_.of(statistics)};
-  }
-
- private:
   static double loss_of(const RoundResult& result) { return std::max(result.loss, 0.0); }
 
   // What each result's statistics count for: its factor times its samples, so that they add up to
@@ -125,32 +100,8 @@ class EpochAverage final : public RoundStrategy {
     return by;
   }
 
-  // `model` is that mean of the results, as their workers told them.
-  void prove(const RoundModel& model, const std::vector<double>& by,
-             std::span<const RoundResult> results) {
-    std::vector<Term> weights, statistics;
-    double all = 0, samples = 0;
-    for (std::size_t k = 0; k < results.size(); ++k) {
-      const double had = by[k] * static_cast<double>(results[k].samples);
-      weights.push_back({by[k], results[k].proof.weights});
-      statistics.push_back({had, results[k].proof.statistics});
-      all += by[k];
-      samples += had;
-    }
-    // Not by_samples(), which is what is proved.
-    for (std::size_t k = 0; k < results.size(); ++k)
-      statistics[k].factor = samples > 0 ? statistics[k].factor / samples : by[k];
-    if (!(std::abs(all - 1) < 1e-12))
-      proof_.fail("what {} results count for adds up to {}", results.size(), all);
-    const std::string what = fmt::format("mean of {} results", results.size());
-    proof_.expect(what, model.weights, weights);
-    proof_.expect("statistics in the " + what, model.statistics, statistics);
-    made_ = RoundProof{proof_.of(model.weights), proof_.of(model.statistics)};
-  }
-
   const Rule rule_;
   const RoundTerms terms_;
-  std::optional<RoundProof> made_;  // of the last round's results, under the audit
 };
 
 }  // namespace

@@ -4,8 +4,9 @@
 // Handing out, collecting and giving up is the training loop's (train/worker.h).
 #pragma once
 
+#include <optional>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "core/error.h"
 #include "strategies/audit/mix_audit.h"
@@ -39,22 +40,29 @@ class RoundStrategy : public Strategy, public Measured, public ExchangeProofs {
   // they add up to one. REQUIRES: at least one.
   virtual std::vector<double> factors(std::span<const RoundResult>) const = 0;
 
-  // On the manager: into = sum of factor · result. Statistics of batch norm count by their samples
-  // as well, since all of a round start from the same. The same bits whatever order results came
-  // in. AuditError where exchanges are audited.
-  virtual void aggregate(const RoundModel& into, std::span<const RoundResult>) = 0;
+  // On the manager: mix(), and AuditError unless `into` is what that promises.
+  void aggregate(const RoundModel& into, std::span<const RoundResult>);
 
   // Where exchanges are audited; else they do nothing, and the proofs are zero. On the manager: of
   // the model, to be given away with it or scored; AuditError unless it is what aggregate() made.
-  virtual RoundProof proof_of(const RoundModel&) = 0;
+  RoundProof proof_of(const RoundModel&) const;
   // On a worker: a task begins. AuditError unless these are the model that the manager gave.
-  virtual void starts_from(Replica&, Values statistics, const RoundProof& given) = 0;
+  void starts_from(Replica&, Values statistics, const RoundProof& given);
   // On a worker: of what it hands in. AuditError unless the weights are those it started from and
   // its own steps since.
-  virtual RoundProof comes_with(Replica&, Values statistics) = 0;
+  RoundProof comes_with(Replica&, Values statistics) const;
 
-  // Within a task a worker steps alone.
-  void update(Replica& replica, const Step& step) override { replica.apply_gradients(step.number); }
+  // Within a task a worker steps alone. One that does it otherwise lets book_ follow it, too.
+  void update(Replica&, const Step&) override;
+
+ private:
+  // On the manager: into = sum of factor · result. Statistics of batch norm count by their samples
+  // as well, since all of a round start from the same. The same bits whatever order results came
+  // in.
+  virtual void mix(const RoundModel& into, std::span<const RoundResult>) = 0;
+  void prove(const RoundModel&, const std::vector<double>& by, std::span<const RoundResult>);
+
+  std::optional<RoundProof> made_;  // of the last round's results, under the audit
 };
 
 // The strategy's view as one that goes in rounds. InternalError if it does not.

@@ -57,11 +57,8 @@ void SimulatedMail::advance(SimulatedStream& s, std::vector<SimulatedRequest*>* 
 void SimulatedMail::deliver(SimulatedMessage& m, SimulatedRequest& r) {
   unqueue(m);
   const std::size_t size = m.bytes.size;
-  if (m.tag.format != r.tag.format) {
-    r.error = std::make_unique<TransportError>(
-        wrong_format(m.from(), m.tag.format, rank_, r.tag.format, r.tag));
-  } else if (size > r.into.size) {
-    r.error = std::make_unique<TransportError>(too_long(m.from(), size, rank_, r.into.size, r.tag));
+  if (auto error = misfit(m.from(), m.tag.format, size, rank_, r.tag, r.into.size)) {
+    r.error = std::make_unique<TransportError>(std::move(*error));
   } else if (m.bytes.data && r.into.data && size > 0) {
     if (r.combine)
       r.combine(r.into.data, m.bytes.data, size);

@@ -18,14 +18,9 @@ class SimulatedTransport;
 struct SimulatedStream;
 
 // An open request, send or receive.
-struct SimulatedRequest {
-  std::uint64_t id = 0;  // see Operations
-  bool complete = false, is_send = false, is_bell = false;
+struct SimulatedRequest : WireOperation {
+  bool complete = false, is_send = false;
   bool awaited = false;  // its transport sleeps until this one (or another) completes
-  int peer = 0;
-  Tag tag;
-  Bytes into;
-  Combine combine = nullptr;
   SimulatedRequest* next = nullptr;
   struct SimulatedMessage* message = nullptr;  // of a send, until it has ended
   Arrival arrival;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/channels.h"
+
 namespace lockstep {
 
 SimulatedWorld::SimulatedWorld(const SimulatedCluster& c)
@@ -34,17 +36,10 @@ void SimulatedWorld::part(int rank, bool died) {
     for (auto& lane : lanes) lane->wake_if_awaiting(rank);
 }
 
-SimulatedRequest& SimulatedTransport::open_request(bool is_send, int peer, Tag tag) {
-  SimulatedRequest& r = requests_.add();
-  r.is_send = is_send;
-  r.peer = peer;
-  r.tag = tag;
-  return r;
-}
-
 Request SimulatedTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank_, size(), "send to");
-  SimulatedRequest& r = open_request(true, to, tag);
+  SimulatedRequest& r = requests_.add(to, tag);
+  r.is_send = true;
   r.arrival = {rank_, bytes.size};
   if (world_.fate(to).died) return {r.id};  // fails when it is waited for
   SimulatedMessage& m = world_.messages.take();
@@ -72,9 +67,7 @@ void SimulatedTransport::fly(SimulatedMessage& m) {
 
 Request SimulatedTransport::post_recv(int from, Tag tag, Bytes into, Combine combine) {
   check_peer(from, rank_, size(), "receive from");
-  SimulatedRequest& r = open_request(false, from, tag);
-  r.into = into;
-  r.combine = combine;
+  SimulatedRequest& r = requests_.add(from, tag, into, combine);
   if (SimulatedMessage* parked = mail_.post(r)) fly(*parked);
   return {r.id};
 }
@@ -112,8 +105,7 @@ bool SimulatedTransport::end(SimulatedRequest& r) {
 }
 
 Request SimulatedTransport::post_bell() {
-  SimulatedRequest& r = open_request(false, rank_, {});
-  r.is_bell = true;
+  SimulatedRequest& r = requests_.add_bell(rank_);
   r.arrival = {rank_, 0};
   return {r.id};
 }
@@ -124,7 +116,7 @@ void SimulatedTransport::ring() {
     actor_.wake();
 }
 
-std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
+std::optional<Ending> SimulatedTransport::take(SimulatedRequest& r) {
   if (r.is_bell && rings_ > 0) {
     --rings_;
     r.complete = true;
@@ -133,10 +125,10 @@ std::optional<Arrival> SimulatedTransport::take(SimulatedRequest& r) {
   const auto error = std::move(r.error);
   end(r);
   if (error) throw *error;
-  return r.arrival;
+  return Ending{0, r.arrival};
 }
 
-std::optional<TransportError> SimulatedTransport::hopeless(SimulatedRequest& r) {
+std::optional<Ending> SimulatedTransport::hopeless(SimulatedRequest& r) {
   if (r.is_bell) return {};
   const SimulatedWorld::Fate& fate = world_.fate(r.peer);
   if (!(r.is_send ? fate.died : fate.gone)) return {};
@@ -146,20 +138,17 @@ std::optional<TransportError> SimulatedTransport::hopeless(SimulatedRequest& r) 
   world_.blame(rank_, blame_of(error));
   if (!r.is_send) mail_.withdraw(r);
   end(r);
-  return error;
+  return Ending{0, {}, error};
 }
 
 Ending SimulatedTransport::wait_any(std::span<const Request> requests, Deadline deadline) {
   for (;;) {
-    for (std::size_t i = 0; i < requests.size(); ++i)
-      if (const auto arrival = take(requests_.find(requests[i]))) return {i, *arrival};
+    if (auto ended = requests_.first(requests, [&](auto& r) { return take(r); }))
+      return std::move(*ended);
     if (world_.present() < size())
-      for (std::size_t i = 0; i < requests.size(); ++i)
-        if (auto error = hopeless(requests_.find(requests[i]))) return {i, {}, std::move(error)};
-    if (now() >= deadline.at) {
-      const SimulatedRequest& first = requests_.find(requests[0]);
-      return {0, {}, too_late(first.peer, rank_, first.tag)};
-    }
+      if (auto gone = requests_.first(requests, [&](auto& r) { return hopeless(r); }))
+        return std::move(*gone);
+    if (now() >= deadline.at) return requests_.late(requests, rank_);
     sleep_for_requests(requests, deadline.at);
   }
 }
@@ -174,8 +163,8 @@ void SimulatedTransport::sleep_for_requests(std::span<const Request> requests, d
 
 std::optional<Ending> SimulatedTransport::test(Request request) {
   SimulatedRequest& r = requests_.find(request);
-  if (const auto arrival = take(r)) return Ending{0, *arrival};
-  if (auto error = hopeless(r)) return Ending{0, {}, std::move(error)};
+  if (auto ended = take(r)) return ended;
+  if (auto gone = hopeless(r)) return gone;
   pass(kPollSeconds);
   return {};
 }
@@ -249,6 +238,47 @@ void SimulatedTransport::close() {
     if (r.message) r.message->receiver->mail_.unqueue(*r.message);
     end(r);
   }
+}
+
+SimulatedWindow::SimulatedWindow(All& all, SimulatedTransport& who, std::vector<int> members,
+                                 std::shared_ptr<Memory> memory)
+    : PlainWindow(all, who, std::move(members), std::move(memory)) {
+  meeting_.who[index_] = &who;
+}
+
+SimulatedWindow::~SimulatedWindow() { close(); }
+
+int SimulatedWindow::meet(const Words& mine) {
+  come(mine, who_.patience());
+  who_.pass(who_.world().cluster.local_latency_s);
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    if (words()[i] != mine) return members_[i];
+  return -1;
+}
+
+void SimulatedWindow::moved(int, Tag, std::size_t read, std::size_t written) {
+  who_.pass(static_cast<double>(read + written) / who_.world().cluster.local_bandwidth_bytes_per_s);
+}
+
+void SimulatedWindow::come(const Words& mine, Deadline deadline) {
+  const std::uint64_t round = ++meeting_.arrivals[index_];
+  words()[index_] = mine;
+  bool all_here = true;
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    while (meeting_.arrivals[i] < round) {
+      all_here = false;
+      if (who_.world().fate(members_[i]).gone) {
+        const TransportError error =
+            who_.world().gone_error(members_[i], who_.rank(), channels::kMeeting);
+        who_.world().blame(who_.rank(), blame_of(error));
+        throw error;
+      }
+      if (who_.now() >= deadline.at) throw too_late(members_[i], who_.rank(), channels::kMeeting);
+      who_.sleep_among(members_, deadline.at);
+    }
+  if (!all_here) return;
+  for (auto* other : meeting_.who)  // they sleep for me, the last
+    if (other != &who_) other->actor().wake();
 }
 
 }  // namespace lockstep

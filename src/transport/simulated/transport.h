@@ -1,4 +1,4 @@
-// A lane of a rank in the simulated world, and what all lanes share.
+// A lane of a rank in the simulated world, its windows, and what all lanes share.
 #pragma once
 
 #include <memory>
@@ -6,12 +6,43 @@
 
 #include "transport/failure.h"
 #include "transport/operations.h"
+#include "transport/plain_window.h"
 #include "transport/simulated/actor.h"
 #include "transport/simulated/mail.h"
 #include "transport/simulated/simulated.h"
-#include "transport/simulated/window.h"
 
 namespace lockstep {
+
+// Where the members meet on one lane.
+struct SimulatedMeeting {
+  explicit SimulatedMeeting(std::size_t members) : who(members), arrivals(members) {
+    for (auto& round : words) round.resize(members);
+  }
+
+  std::vector<SimulatedTransport*> who;  // null: has not used it yet
+  std::vector<std::uint64_t> arrivals;   // how many rounds each member came to
+  // By round, odd or even: nobody enters round n + 2 before all have left round n.
+  std::vector<Window::Words> words[2];
+};
+
+// Plain memory. A meeting takes the local latency from the moment its last member comes; moved()
+// takes bytes / local bandwidth.
+class SimulatedWindow final
+    : public PlainWindow<SimulatedWindow, SimulatedTransport, SimulatedMeeting> {
+ public:
+  SimulatedWindow(All&, SimulatedTransport& who, std::vector<int> members, std::shared_ptr<Memory>);
+  ~SimulatedWindow() override;
+
+  Words said(int rank) const override { return words()[index_of(rank)]; }
+  int meet(const Words& mine) override;
+  void moved(int, Tag, std::size_t read, std::size_t written) override;
+
+  // Returns when all members have come.
+  void come(const Words& mine, Deadline deadline);
+
+ private:
+  std::vector<Words>& words() const { return meeting_.words[meeting_.arrivals[index_] % 2]; }
+};
 
 // What the ranks of one simulation share: the network, the lanes, and who is gone. Touched by one
 // actor at a time, or between actors, so without locks.
@@ -108,15 +139,14 @@ class SimulatedTransport final : public Transport {
   void close();
 
  private:
-  SimulatedRequest& open_request(bool is_send, int peer, Tag);
   void fly(SimulatedMessage&);
   void complete(SimulatedRequest&);
   // Ends a request that has completed, was withdrawn, or can't complete. False: it was a send of
   // which nothing arrives.
   bool end(SimulatedRequest&);
-  std::optional<Arrival> take(SimulatedRequest&);
+  std::optional<Ending> take(SimulatedRequest&);
   // Ends the request if its peer is gone.
-  std::optional<TransportError> hopeless(SimulatedRequest&);
+  std::optional<Ending> hopeless(SimulatedRequest&);
   void sleep_for_requests(std::span<const Request>, double until);
 
   SimulatedWorld& world_;

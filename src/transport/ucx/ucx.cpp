@@ -82,13 +82,9 @@ double UcxTransport::now() const { return wall_now(); }
 
 Request UcxTransport::post_send(int to, Tag tag, ConstBytes bytes) {
   check_peer(to, rank(), size(), "send to");
-  if (bytes.hollow())
-    throw UsageError(fmt::format("rank {} can't send {} bytes without data over a real network",
-                                 rank(), bytes.size));
+  check_real(bytes);
   const ucp_ep_h endpoint = peers_.endpoint(to);
-  Operation& o = operations_.add();
-  o.peer = to;
-  o.tag = tag;
+  Operation& o = operations_.add(to, tag);
   o.bytes = bytes.size;
   if (!endpoint) {
     begun(o, UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED));
@@ -109,16 +105,10 @@ Request UcxTransport::post_send(int to, Tag tag, ConstBytes bytes) {
 
 Request UcxTransport::post_recv(int from, Tag tag, Bytes into, Combine combine) {
   check_peer(from, rank(), size(), "receive from");
-  if (into.hollow())
-    throw UsageError(fmt::format(
-        "rank {} can't receive {} bytes over a real network without memory", rank(), into.size));
+  check_real(into);
   peers_.endpoint(from);  // so that we learn when it is gone, even if we never send to it
-  Operation& o = operations_.add();
+  Operation& o = operations_.add(from, tag, into, combine);
   o.receives = true;
-  o.peer = from;
-  o.tag = tag;
-  o.into = into;
-  o.combine = combine;
   if (combine) o.scratch = scratch_.take(into.size);
   post(o);
   return {o.id};
@@ -169,7 +159,7 @@ bool UcxTransport::arrived(const Operation& o) {
   return o.ended && (o.status == UCS_OK || o.status == UCS_ERR_MESSAGE_TRUNCATED);
 }
 
-std::optional<Arrival> UcxTransport::take(Operation& o) {
+std::optional<Ending> UcxTransport::take(Operation& o) {
   if (o.is_bell && rings_.load() > 0) {
     rings_.fetch_sub(1);
     o.ended = true;
@@ -177,28 +167,23 @@ std::optional<Arrival> UcxTransport::take(Operation& o) {
   if (!arrived(o)) return {};
   if (!o.receives) {
     release(o);
-    return Arrival{rank(), o.bytes};
+    return Ending{0, {rank(), o.bytes}};
   }
   return land(o);
 }
 
-Arrival UcxTransport::land(Operation& o) {
+Ending UcxTransport::land(Operation& o) {
   const int from = o.peer;
   const auto format = static_cast<std::uint8_t>(o.info.sender_tag & 0xff);
   const std::size_t bytes = o.info.length;
-  std::optional<TransportError> error;
-  if (format != o.tag.format)
-    error = wrong_format(from, format, rank(), o.tag.format, o.tag);
-  else if (o.status == UCS_ERR_MESSAGE_TRUNCATED)
-    error = too_long(from, bytes, rank(), o.into.size, o.tag);
-  else if (o.combine && bytes > 0)
-    o.combine(o.into.data, o.scratch.data.get(), bytes);
+  const auto error = misfit(from, format, bytes, rank(), o.tag, o.into.size);
+  if (!error && o.combine && bytes > 0) o.combine(o.into.data, o.scratch.data.get(), bytes);
   release(o);
   if (error) throw *error;
-  return {from, bytes};
+  return {0, {from, bytes}};
 }
 
-std::optional<TransportError> UcxTransport::hopeless(Operation& o) {
+std::optional<Ending> UcxTransport::hopeless(Operation& o) {
   if (arrived(o) || o.is_bell) return {};
   const bool ended = o.ended;
   if (ended) peers_.broke(o.peer);
@@ -213,7 +198,7 @@ std::optional<TransportError> UcxTransport::hopeless(Operation& o) {
   if (arrived(o)) return {};  // just now
   release(o);
   peers_.tell(*error);
-  return error;
+  return Ending{0, {}, error};
 }
 
 bool UcxTransport::progress() {
@@ -242,33 +227,28 @@ std::vector<int> UcxTransport::meet_everybody(double seconds) {
 Ending UcxTransport::wait_any(std::span<const Request> requests, Deadline deadline) {
   std::optional<Countdown> time;
   for (int spins = 0, moves = 0;;) {
-    for (std::size_t i = 0; i < requests.size(); ++i)
-      if (const auto arrival = take(operations_.find(requests[i]))) return {i, *arrival};
+    if (auto ended = operations_.first(requests, [&](auto& o) { return take(o); }))
+      return std::move(*ended);
     // What a peer sent before it died is received first: so no verdicts while anything moves.
     if (progress() && ++moves < kBusyMoves) {
       spins = 0;
       continue;
     }
     moves = 0;
-    for (std::size_t i = 0; i < requests.size(); ++i)
-      if (auto error = hopeless(operations_.find(requests[i]))) return {i, {}, std::move(error)};
+    if (auto gone = operations_.first(requests, [&](auto& o) { return hopeless(o); }))
+      return std::move(*gone);
     if (!time) time.emplace(deadline.at - now());
-    if (time->left() <= 0) {
-      const Operation& o = operations_.find(requests[0]);
-      return {0, {}, too_late(o.peer, rank(), o.tag)};
-    }
+    if (time->left() <= 0) return operations_.late(requests, rank());
     if (++spins > kSpins) peers_.sleep(time->nap());
   }
 }
 
 std::optional<Ending> UcxTransport::test(Request request) {
   Operation& o = operations_.find(request);
-  if (const auto arrival = take(o)) return Ending{0, *arrival};
+  if (auto ended = take(o)) return ended;
   const bool moved = progress();
-  if (const auto arrival = take(o)) return Ending{0, *arrival};
-  if (moved) return {};
-  if (auto error = hopeless(o)) return Ending{0, {}, std::move(error)};
-  return {};
+  if (auto ended = take(o)) return ended;
+  return moved ? std::nullopt : hopeless(o);
 }
 
 std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
@@ -283,13 +263,6 @@ std::optional<Arrival> UcxTransport::probe(int from, Tag tag) {
          ucp_tag_probe_nb(worker_->handle(), wanted, match_mask(from), 1, &info));
   }
   return {};
-}
-
-Request UcxTransport::post_bell() {
-  Operation& o = operations_.add();
-  o.is_bell = true;
-  o.peer = rank();
-  return {o.id};
 }
 
 void UcxTransport::end_soon(Operation& o) {

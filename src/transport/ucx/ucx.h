@@ -58,7 +58,7 @@ class UcxTransport final : public Transport {
   // UsageError if hollow: a real wire carries real bytes.
   Request post_send(int to, Tag, ConstBytes) override;
   Request post_recv(int from, Tag, Bytes into, Combine) override;
-  Request post_bell() override;
+  Request post_bell() override { return {operations_.add_bell(rank()).id}; }
   Ending wait_any(std::span<const Request>, Deadline) override;
   std::optional<Ending> test(Request) override;
   std::optional<Arrival> probe(int from, Tag) override;
@@ -91,16 +91,10 @@ class UcxTransport final : public Transport {
 
  private:
   class PrivateWindow;
-  struct Operation {
-    std::uint64_t id = 0;
+  struct Operation : WireOperation {
     bool ended = false;
     bool receives = false;
-    bool is_bell = false;
-    bool given_up = false;  // nobody asks for it: it is released when it has ended
-    int peer = 0;
-    Tag tag;
-    Bytes into;
-    Combine combine = nullptr;
+    bool given_up = false;       // nobody asks for it: it is released when it has ended
     ScratchPool::Block scratch;  // where it lands before it is folded, or a copy of what is sent
     std::size_t bytes = 0;       // to send
     void* request = nullptr;     // UCX's, if it made one
@@ -114,10 +108,10 @@ class UcxTransport final : public Transport {
   void post(Operation&);
   void release(Operation&);
   static bool arrived(const Operation&);
-  std::optional<Arrival> take(Operation&);
-  Arrival land(Operation&);
+  std::optional<Ending> take(Operation&);
+  Ending land(Operation&);
   // Ends the operation if its peer is gone.
-  std::optional<TransportError> hopeless(Operation&);
+  std::optional<Ending> hopeless(Operation&);
   bool progress();
   void end_soon(Operation&);
 

@@ -1,6 +1,7 @@
 // Hogwild: no update is lost unless it may be.
 #include "strategies/servers/central_cases.h"
 #include "transport/decorators/shaped.h"
+#include "transport/rank_view.h"
 
 namespace lockstep::testing {
 namespace {
@@ -82,8 +83,8 @@ TEST_P(Hogwild, GoesOnWithoutAWorkerThatIsGone) {
 TEST(HogwildMemory, IsRefusedWhereThereIsNone) {
   const auto body = [](Rank& outer) {
     Shaped shaped(outer.peers, std::vector<Link>(outer.size()), {});
-    Rank rank{shaped, outer.clock, outer.background, outer.lock, outer.seed};
-    const Crew crew{rank, outer.size(), 0, false, all_reduce_named("ring")};
+    RankView view(outer, {.peers = &shaped});
+    const Crew crew{view.rank(), outer.size(), 0, false, all_reduce_named("ring")};
     ToyReplica replica(nullptr, Memory::plain, 10, 0.5f);
     try {
       make_strategy("hogwild", crew)->begin(replica);
