@@ -9,6 +9,7 @@
 #include "data/open.h"
 #include "data/split.h"
 #include "models/registry.h"
+#include "parallel/pipeline_schedule.h"
 #include "replica/optimiser.h"
 #include "replica/schedule.h"
 #include "strategies/registry.h"
@@ -65,6 +66,9 @@ std::vector<Json> entries_of(const std::string& what) {
   if (what == "schedules")
     for (const auto& row : schedules())
       all.push_back(entry(row.name, row.description, row.defaults));
+  if (what == "pipelines")
+    for (const auto& row : pipeline_schedules())
+      all.push_back(entry(row.name, row.description, row.defaults, row.alias));
   if (what == "clusters")
     for (const auto& row : clusters())
       all.push_back(entry(row.name, row.description, row.parameters));
@@ -95,7 +99,7 @@ class ListCommand : public Command {
     command_
         ->add_option("what", what_,
                      "strategies, collectives, compressors, models, datasets, splits, optimizers, "
-                     "schedules or clusters")
+                     "schedules, pipelines or clusters")
         ->required();
     command_->add_flag("--json", json_, "JSON lines");
     command_->footer("\nExamples:\n  lockstep list strategies\n  lockstep list models --json");
@@ -122,9 +126,9 @@ class ListCommand : public Command {
 }  // namespace
 
 std::span<const std::string_view> lists() {
-  static constexpr std::string_view kLists[] = {"strategies", "collectives", "compressors",
-                                                "models",     "datasets",    "splits",
-                                                "optimizers", "schedules",   "clusters"};
+  static constexpr std::string_view kLists[] = {
+      "strategies", "collectives", "compressors", "models",    "datasets",
+      "splits",     "optimizers",  "schedules",   "pipelines", "clusters"};
   return kLists;
 }
 

@@ -1,6 +1,6 @@
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 target_sources(lockstep PRIVATE ${sources})
-target_link_libraries(lockstep PRIVATE lockstep_bench lockstep_compression lockstep_study lockstep_web CLI11::CLI11 tomlplusplus::tomlplusplus)
+target_link_libraries(lockstep PRIVATE lockstep_bench lockstep_compression lockstep_parallel lockstep_study lockstep_web CLI11::CLI11 tomlplusplus::tomlplusplus)
 target_compile_definitions(lockstep PRIVATE LOCKSTEP_VERSION="${PROJECT_VERSION}")
 set(commit_header ${CMAKE_BINARY_DIR}/generated/lockstep_commit.h)
 add_custom_target(

@@ -56,8 +56,6 @@ Layout Layout::gems(int replicas, int stages) {
   require_some("a GEMS", replicas, stages);
   require(replicas % 2 == 0, "a GEMS", replicas, stages,
           "the number of replicas must be even, since they share workers in pairs");
-  require(stages % 2 == 0, "a GEMS", replicas, stages,
-          "the number of stages must be even, or one worker would hold the middle stage twice");
   return {replicas, stages, replicas / 2 * stages, [&](Role r) {
             return r.replica / 2 * stages + (r.replica % 2 == 0 ? r.stage : stages - 1 - r.stage);
           }};
@@ -82,7 +80,8 @@ int Layout::rank_of(Role role) const { return ranks_[index_of(role)]; }
 std::vector<int> Layout::equals(Role role) const {
   std::vector<int> ranks;
   for (int replica = 0; replica < replicas_; ++replica)
-    ranks.push_back(rank_of({replica, role.stage}));
+    if (const int rank = rank_of({replica, role.stage}); ranks.empty() || ranks.back() != rank)
+      ranks.push_back(rank);
   return ranks;
 }
 

@@ -31,8 +31,8 @@ class Layout {
   // There and back again: K workers hold 2K stages, stage p and stage 2K-1-p together.
   static Layout folded(int replicas, int stages);
   // Replicas 2i and 2i+1 share their workers and go in opposite directions: stage p of the second
-  // is where stage K-1-p of the first is (Jain et al., GEMS, 2020). UsageError unless replicas and
-  // stages are even: of an odd number of stages the middle one would be averaged with itself.
+  // is where stage K-1-p of the first is (Jain et al., GEMS, 2020). Of an odd number of stages the
+  // middle worker holds the middle one twice. UsageError unless replicas are even.
   static Layout gems(int replicas, int stages);
 
   int replicas() const { return replicas_; }
@@ -43,7 +43,8 @@ class Layout {
   std::span<const Role> roles_of(int rank) const;
   // UsageError if there is no such role.
   int rank_of(Role) const;
-  // The ranks that hold the role's stage, in the order of replicas: each once.
+  // The ranks that hold the role's stage, in the order of replicas, each once. A rank that holds it
+  // for two replicas (see gems()) first averages those two itself; all its equals do, too.
   std::vector<int> equals(Role) const;
   // What the role's random streams go by (see rank_group.h). Distinct for all roles of the job, and
   // the rank where each rank has one role.

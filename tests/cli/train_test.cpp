@@ -244,13 +244,14 @@ TEST_F(Train, HostsInNamespacesCountTheSameBytes) {
 
 TEST(List, EveryKindHasNamesAndJson) {
   for (const std::string kind : {"strategies", "collectives", "compressors", "models", "datasets",
-                                 "splits", "optimizers", "schedules", "clusters"}) {
+                                 "splits", "optimizers", "schedules", "pipelines", "clusters"}) {
     const Outcome outcome = lockstep("list " + kind + " --json");
     EXPECT_EQ(outcome.status, 0);
     for (const auto& entry : outcome.json()) EXPECT_FALSE(entry.at("description").empty()) << kind;
   }
   EXPECT_THAT(lockstep("list strategies").out, HasSubstr("step-wise"));
   EXPECT_THAT(lockstep("list compressors").out, HasSubstr("ratio=0.01"));
+  EXPECT_THAT(lockstep("list pipelines").out, HasSubstr("zb-h1"));
 }
 
 }  // namespace
