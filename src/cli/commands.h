@@ -43,6 +43,10 @@ std::unique_ptr<Command> add_train_worker(CLI::App&);
 // Describes the application as it is when the command runs, so commands may be added later.
 std::unique_ptr<Command> add_completion(CLI::App&);
 
+// UsageError: what is wrong with a command line that the application could not parse, and what
+// would be right.
+[[noreturn]] void throw_usage_error(const CLI::ParseError&, const CLI::App&);
+
 // What `list` can list: "strategies", "models", …
 std::span<const std::string_view> lists();
 // The names in one of those. None if there is no such list.

@@ -55,10 +55,11 @@ int run(std::vector<std::string> arguments) {
     application.parse(arguments);
   } catch (const CLI::Success& help) {
     return application.exit(help);
-  } catch (const CLI::RequiredError&) {
-    throw UsageError(kWhatToDo);
+  } catch (const CLI::RequiredError& e) {
+    if (application.remaining(true).empty()) throw UsageError(kWhatToDo);
+    throw_usage_error(e, application);
   } catch (const CLI::ParseError& e) {
-    throw UsageError(e.what());
+    throw_usage_error(e, application);
   }
   if (version) return print_version(json), 0;
   for (const auto& command : commands)

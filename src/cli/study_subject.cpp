@@ -28,7 +28,7 @@ void parse(CLI::App& application, const std::string& command, const Flags& flags
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
   application.parse(words);
 } catch (const CLI::ParseError& e) {
-  throw UsageError(e.what());
+  throw_usage_error(e, application);
 }
 
 // All but those that say where a run is kept and what it prints (of a profile all runs would write

@@ -19,24 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// TOML as JSON, keys with '-' or '_' alike.
-nlohmann::json json_of(const std::string& path) {
-  if (fs::is_directory(path))
-    throw UsageError(
-        fmt::format("{}: is no TOML file; to go on with a run, give its folder to --resume", path));
-  const toml::table table = study::toml_in(read_whole(path), path);
-  std::ostringstream text;
-  text << toml::json_formatter(table);
-  const nlohmann::json parsed = nlohmann::json::parse(text.str());
-  nlohmann::json renamed = nlohmann::json::object();
-  for (const auto& [key, value] : parsed.items()) {
-    std::string name = key;
-    std::ranges::replace(name, '-', '_');
-    renamed[name] = value;
-  }
-  return renamed;
-}
-
 // The settings over those of `base`. One that says when the run ends replaces all that `base` says
 // of that.
 TrainConfig set_over(TrainConfig base, nlohmann::json settings) {
@@ -109,8 +91,38 @@ void TrainFlags::add_hosts(CLI::App& command) {
   command.add_option("--iface", hosts_.iface, "Interface for data: name or CIDR");
 }
 
+TrainConfig TrainFlags::over_by_file(TrainConfig base) const {
+  if (fs::is_directory(file_))
+    throw UsageError(fmt::format(
+        "{}: is no TOML file; to go on with a run, give its folder to --resume", file_));
+  std::ostringstream text;
+  text << toml::json_formatter(study::toml_in(read_whole(file_), file_));
+  const auto standard = to_json(flags_);
+  nlohmann::json settings = nlohmann::json::object();
+  const auto parsed = nlohmann::json::parse(text.str());
+  for (const auto& [key, value] : parsed.items()) {
+    const std::string setting = setting_named(key);
+    const bool a_list = standard.contains(setting) && standard.at(setting).is_array();
+    settings[setting] = a_list && !value.is_array() ? nlohmann::json::array({value}) : value;
+  }
+  try {
+    return set_over(std::move(base), std::move(settings));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}", file_, e.what()));
+  }
+}
+
+// By its own name or by its flag's, with '-' or '_' alike.
+std::string TrainFlags::setting_named(std::string key) const {
+  std::ranges::replace(key, '_', '-');
+  for (const auto& [setting, option] : options_)
+    if (option->check_lname(key)) return setting;
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
 TrainConfig TrainFlags::over(TrainConfig base) const {
-  if (!file_.empty()) base = set_over(std::move(base), json_of(file_));
+  if (!file_.empty()) base = over_by_file(std::move(base));
   const auto all = to_json(flags_);
   nlohmann::json set = nlohmann::json::object();
   for (const auto& [setting, option] : options_)

@@ -29,6 +29,9 @@ class TrainFlags {
  private:
   // What was given on the command line, over what CONFIG.toml says, over `base`. UsageError.
   TrainConfig over(TrainConfig base) const;
+  // What CONFIG.toml says, over `base`. UsageError, which names the file.
+  TrainConfig over_by_file(TrainConfig base) const;
+  std::string setting_named(std::string key) const;
   void add_hosts(CLI::App&);
   template <class T>
   void add(CLI::App&, const std::string& names, const std::string& setting, T& value,

@@ -47,7 +47,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"bench allreduce --type bf16 -n 40 --transport loopback", "up to 32 ranks"},
         Mistake{"bench allreduce --type fp16 --against gloo", "gloo have no fp16"},
         Mistake{"bench allreduce --frobnicate", "--frobnicate"}, Mistake{"bench", "what to do?"},
-        Mistake{"list colectives", "did you mean 'collectives'"}));
+        Mistake{"bench allreduce --colectives ring", "did you mean '--collectives'"},
+        Mistake{"bench alreduce", "did you mean 'allreduce'"},
+        Mistake{"trian", "unknown command 'trian': did you mean 'train'"},
+        Mistake{"--verison", "unknown flag '--verison': did you mean '--version'"},
+        Mistake{"list colectives", "did you mean 'collectives'"},
+        Mistake{"list models more", "'more' is one word too many for list"}));
 
 const char* const kFields[] = {"op",
                                "engine",

@@ -31,6 +31,10 @@ INSTANTIATE_TEST_SUITE_P(
     Arguments, TrainMistake,
     ::testing::Values(
         Mistake{"--workers 0", "--workers must be from 1"},
+        Mistake{"--workers two", "--workers: 'two' is not a number such as 2"},
+        Mistake{"--stratgy asp", "unknown flag of train '--stratgy': did you mean '--strategy'"},
+        Mistake{"--stratgy=asp", "did you mean '--strategy'"},
+        Mistake{"one.toml two.toml", "'two.toml'"},
         Mistake{"--strategy step-wize", "did you mean 'step-wise'"},
         Mistake{"--strategy local-sgd:perod=3", "did you mean 'period'"},
         Mistake{"--strategy parameter-server --servers 0", "needs at least 1"},
@@ -70,6 +74,21 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"/", "is no TOML file; to go on with a run, give its folder to --resume"},
         Mistake{"--join 10.0.0.1:29500", "set RANK and WORLD_SIZE"},
         Mistake{"/nowhere.toml", "/nowhere.toml"}));
+
+TEST(TrainFile, IsNamedWithWhatIsWrongInIt) {
+  const bench::PrivateFolder folder(::testing::TempDir());
+  const std::string file = folder.path() + "/mine.toml";
+  std::ofstream(file) << "strateg = \"asp\"\n";
+  expect_refused(lockstep("train " + file),
+                 {"a file", file + ": unknown setting 'strateg': did you mean 'strategy'"});
+}
+
+TEST(TrainFile, TakesAFlagThatMayBeRepeatedByItsNameAndOnce) {
+  const bench::PrivateFolder folder(::testing::TempDir());
+  const std::string file = folder.path() + "/mine.toml";
+  std::ofstream(file) << "fault = \"kill:rnk=1\"\n";
+  expect_refused(lockstep("train " + file), {"a file", "did you mean 'rank'"});
+}
 
 class Train : public SmallTraining {};
 
