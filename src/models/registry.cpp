@@ -22,6 +22,8 @@ void check_fits(Network& network, std::string_view file, const ModelInput& input
     network.train(false);
     scores = network.forward(torch::zeros(shape));
     network.train(true);
+  } catch (const UsageError&) {
+    throw;
   } catch (const std::exception&) {
     throw UsageError(fmt::format("'{}' cannot take a batch of shape {}: check --data", file,
                                  fmt::join(shape, " x ")));

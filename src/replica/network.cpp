@@ -56,7 +56,10 @@ class ScriptNetwork final : public Network {
   // and a resumed run would part from the one it continues.
   torch::Tensor forward(const torch::Tensor& x) override {
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
-    return module_.forward({x}).toTensor();
+    const torch::jit::IValue y = module_.forward({x});
+    if (y.isTensor()) return y.toTensor();
+    throw UsageError(
+        fmt::format("'{}' returns a {}: let it return one tensor", origin_, y.tagKind()));
   }
   void train(bool on) override { module_.train(on); }
 

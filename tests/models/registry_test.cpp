@@ -115,5 +115,17 @@ TEST(Models, AFileOfTorchScriptIsAModelToo) {
       ThrowsMessage<UsageError>(HasSubstr("gives 10 for each sample")));
 }
 
+TEST(Models, AFileThatReturnsSeveralTensorsIsRefusedForThat) {
+  const testing::Folder folder;
+  const std::string path = folder / "model.pt";
+  torch::jit::Module module("Net");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_parameter("w", torch::randn({784, 10}).set_requires_grad(true), false);
+  module.define("def forward(self, x):\n  return (x.flatten(1).matmul(self.w), x)\n");
+  module.save(path);
+  EXPECT_THAT([&] { make_model(path, kMnist); },
+              ThrowsMessage<UsageError>(HasSubstr("returns a Tuple: let it return one tensor")));
+}
+
 }  // namespace
 }  // namespace lockstep
