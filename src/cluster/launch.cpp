@@ -86,7 +86,7 @@ class Launch::Parts {
     key_fd_ = key_descriptor(key_);
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) throw_errno("eventfd");
-    say(fmt::format("{} workers, {}", options.workers,
+    say(fmt::format("{} ranks, {}", options.workers,
                     choose_threads(options_.threads_per_worker, options_.workers, threads_)));
     for (int rank = 0; rank < options.workers; ++rank) start(rank);
     close(key_fd_);
