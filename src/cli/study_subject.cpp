@@ -138,7 +138,7 @@ class BenchSubject : public study::Subject {
     const BenchFlags bench(*application.add_subcommand("bench"));
     parse(application, command(), flags);
     bench.plan();
-    nlohmann::json settings = study::to_json(flags);
+    nlohmann::json settings = flags;
     settings["content"] = {{"program", program_source()}};
     return settings;
   }

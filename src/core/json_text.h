@@ -23,4 +23,17 @@ Json json_in(std::string_view text) {
 // `indent`: spaces; -1: all on one line.
 std::string json_text(const nlohmann::ordered_json&, int indent = -1);
 
+// In a type's own namespace: these members of it are fields of JSON under their own names, in this
+// order, both ways. To read a field that is missing or of another type throws what at() and get()
+// throw.
+#define LOCKSTEP_JSON_FIELDS(Type, ...)                                        \
+  template <class Json>                                                        \
+  void to_json(Json& nlohmann_json_j, const Type& nlohmann_json_t) {           \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))   \
+  }                                                                            \
+  template <class Json>                                                        \
+  void from_json(const Json& nlohmann_json_j, Type& nlohmann_json_t) {         \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM, __VA_ARGS__)) \
+  }
+
 }  // namespace lockstep

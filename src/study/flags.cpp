@@ -93,19 +93,6 @@ Flags filled(const Flags& flags, const std::map<std::string, std::string>& value
   return out;
 }
 
-nlohmann::json to_json(const Flags& flags) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const auto& [name, given] : flags) json[name] = given.values;
-  return json;
-}
-
-Flags flags_from(const nlohmann::json& json) {
-  Flags flags;
-  for (const auto& [name, values] : json.items())
-    flags[name] = {values.get<std::vector<std::string>>()};
-  return flags;
-}
-
 nlohmann::ordered_json texts_of(const Flags& flags) {
   nlohmann::ordered_json texts = nlohmann::ordered_json::object();
   for (const auto& [name, given] : flags) texts[name] = given.text();

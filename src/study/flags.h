@@ -34,8 +34,15 @@ std::vector<std::string> placeholders_in(const Flags&);
 // With each placeholder replaced; those not in `values` stay.
 Flags filled(const Flags&, const std::map<std::string, std::string>& values);
 
-nlohmann::json to_json(const Flags&);
-Flags flags_from(const nlohmann::json&);
+// As JSON: its values.
+template <class Json>
+void to_json(Json& json, const Given& given) {
+  json = given.values;
+}
+template <class Json>
+void from_json(const Json& json, Given& given) {
+  json.get_to(given.values);
+}
 // For people: name -> text().
 nlohmann::ordered_json texts_of(const Flags&);
 

@@ -112,12 +112,6 @@ bool simulates(const Flags& flags) {
   return is("cluster", "sim") || is("transport", "simulated");
 }
 
-// Runs can be checked before anybody knows how long a step takes.
-Flags with_some_step(Flags flags) {
-  set_pace(flags, "step=100ms", "jitter=0.1");
-  return flags;
-}
-
 class Planner {
  public:
   Planner(const StudyFile& file, const Subject& subject, Study& study)
@@ -140,8 +134,10 @@ class Planner {
   std::string add_run(const Variant& variant, Flags flags, std::uint64_t seed, int turn,
                       const std::string& timed_by = "") {
     if (subject_.seeded()) flags["seed"] = {{std::to_string(seed)}};
-    const std::string id = run_id(study_.command, settings(with_some_step(flags), variant),
-                                  timed_by, subject_.seeded() ? 0 : seed);
+    Flags some_pace = flags;  // it can be checked before anybody knows how long a step takes
+    set_pace(some_pace, "step=100ms", "jitter=0.1");
+    const std::string id = run_id(study_.command, settings(some_pace, variant), timed_by,
+                                  subject_.seeded() ? 0 : seed);
     if (std::ranges::find(study_.runs, id, &Run::id) == study_.runs.end())
       study_.runs.push_back({id, variant.label, seed, std::move(flags), timed_by, turn});
     return id;
@@ -303,17 +299,11 @@ std::string run_id(const std::string& command, const nlohmann::json& settings,
 
 Study plan_study(const StudyFile& file, const Subject& subject) {
   Study study;
+  static_cast<StudyAbout&>(study) = file;
   study.file = file.path;
-  study.command = file.command;
   study.commit = subject.commit();
   study.seeded = subject.seeded();
-  study.quick = file.quick;
-  study.title = file.title;
-  study.question = file.question;
-  study.about = file.about;
   study.size_note = size_note_of(file);
-  study.baseline = file.baseline;
-  study.minutes = file.minutes;
   Planner planner(file, subject, study);
   planner.plan();
   planner.sort();

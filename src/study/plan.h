@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "study/study.h"
-#include "study/study_file.h"
 
 namespace lockstep::study {
 

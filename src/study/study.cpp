@@ -1,57 +1,25 @@
 #include "study/study.h"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 #include "core/error.h"
+#include "core/json_text.h"
 
 namespace lockstep::study {
+
+LOCKSTEP_JSON_FIELDS(Run, id, variant, seed, status, reason, seconds, flags, timed_by, turn)
+LOCKSTEP_JSON_FIELDS(Variant, label, name, group, own, flags, simulated, tuned, twin, runs)
+LOCKSTEP_JSON_FIELDS(Trial, variant, value, run, chosen)
+LOCKSTEP_JSON_FIELDS(ShownAxis, name, values)
+LOCKSTEP_JSON_FIELDS(Study, file, command, seeded, quick, title, question, about, size_note,
+                     baseline, minutes, axes, variants, trials, runs)
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr const char* kKind = "lockstep study";
-
-Json run_json(const Study& study, const Run& run) {
-  return {{"id", run.id},
-          {"variant", run.variant},
-          {"seed", run.seed},
-          {"status", run.status},
-          {"reason", run.reason},
-          {"seconds", run.seconds},
-          {"command", command_line(study, run)},
-          {"flags", to_json(run.flags)},
-          {"timed_by", run.timed_by},
-          {"turn", run.turn}};
-}
-
-Run run_from(const nlohmann::json& j) {
-  return {j.at("id"),       j.at("variant"), j.at("seed"),   flags_from(j.at("flags")),
-          j.at("timed_by"), j.at("turn"),    j.at("status"), j.at("reason"),
-          j.at("seconds")};
-}
-
-Json variant_json(const Variant& v) {
-  return {{"label", v.label},
-          {"name", v.name},
-          {"group", v.group},
-          {"own", to_json(v.own)},
-          {"flags", to_json(v.flags)},
-          {"simulated", v.simulated},
-          {"tuned", to_json(v.tuned)},
-          {"twin", v.twin},
-          {"runs", v.runs}};
-}
-
-Variant variant_from(const nlohmann::json& j) {
-  return {j.at("label"),
-          j.at("name"),
-          j.at("group").get<std::map<std::string, std::string>>(),
-          flags_from(j.at("own")),
-          flags_from(j.at("flags")),
-          j.at("simulated"),
-          flags_from(j.at("tuned")),
-          j.at("twin"),
-          j.at("runs").get<std::vector<std::string>>()};
-}
 
 // Every run that is named is there.
 void check_ids(const Study& study, const std::string& path) {
@@ -95,12 +63,8 @@ std::size_t Study::count(const std::string& status) const {
 }
 
 std::vector<std::string> words_of(const Study& study, const Run& run) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at < study.command.size();) {
-    const std::size_t space = std::min(study.command.find(' ', at), study.command.size());
-    words.push_back(study.command.substr(at, space - at));
-    at = space + 1;
-  }
+  std::istringstream command(study.command);
+  std::vector<std::string> words{std::istream_iterator<std::string>(command), {}};
   for (std::string& word : words_of(run.flags)) words.push_back(std::move(word));
   return words;
 }
@@ -110,55 +74,17 @@ std::string command_line(const Study& study, const Run& run) {
 }
 
 Json to_json(const Study& study) {
-  Json axes = Json::array(), variants = Json::array(), trials = Json::array(), runs = Json::array();
-  for (const ShownAxis& a : study.axes) axes.push_back({{"name", a.name}, {"values", a.values}});
-  for (const Variant& v : study.variants) variants.push_back(variant_json(v));
-  for (const Trial& t : study.trials)
-    trials.push_back({{"variant", t.variant},
-                      {"value", to_json(t.value)},
-                      {"run", t.run},
-                      {"chosen", t.chosen}});
-  for (const Run& run : study.runs) runs.push_back(run_json(study, run));
-  return {{"kind", kKind},
-          {"schema_version", 1},
-          {"file", study.file},
-          {"command", study.command},
-          {"commit", study.commit},
-          {"seeded", study.seeded},
-          {"quick", study.quick},
-          {"title", study.title},
-          {"question", study.question},
-          {"about", study.about},
-          {"size_note", study.size_note},
-          {"baseline", study.baseline},
-          {"minutes", study.minutes},
-          {"axes", axes},
-          {"variants", variants},
-          {"trials", trials},
-          {"runs", runs}};
+  Json json = {{"kind", kKind}, {"schema_version", 1}, {"commit", study.commit}};
+  to_json(json, study);
+  for (std::size_t r = 0; r < study.runs.size(); ++r)
+    json["runs"][r]["command"] = command_line(study, study.runs[r]);
+  return json;
 }
 
 Study study_from(const nlohmann::json& j, const std::string& path) try {
   if (j.at("kind") != kKind) throw UsageError(path + " is not a study's");
-  Study study;
-  study.file = j.at("file");
-  study.command = j.at("command");
+  auto study = j.get<Study>();
   study.commit = j.value("commit", "");
-  study.seeded = j.at("seeded");
-  study.quick = j.at("quick");
-  study.title = j.at("title");
-  study.question = j.at("question");
-  study.about = j.at("about");
-  study.size_note = j.at("size_note");
-  study.baseline = j.at("baseline");
-  study.minutes = j.at("minutes");
-  for (const auto& a : j.at("axes"))
-    study.axes.push_back({a.at("name"), a.at("values").get<std::vector<std::string>>()});
-  for (const auto& v : j.at("variants")) study.variants.push_back(variant_from(v));
-  for (const auto& t : j.at("trials"))
-    study.trials.push_back(
-        {t.at("variant"), flags_from(t.at("value")), t.at("run"), t.at("chosen")});
-  for (const auto& run : j.at("runs")) study.runs.push_back(run_from(run));
   check_ids(study, path);
   return study;
 } catch (const nlohmann::json::exception& e) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "study/flags.h"
+#include "study/study_file.h"
 
 namespace lockstep::study {
 
@@ -52,13 +52,11 @@ struct ShownAxis {
   std::vector<std::string> values;
 };
 
-struct Study {
-  std::string file, command;  // studies/a.toml; train
-  std::string commit;         // of the program that ran it last
-  bool quick = false;
+struct Study : StudyAbout {
+  std::string file;    // studies/a.toml
+  std::string commit;  // of the program that ran it last
   bool seeded = true;  // the command takes --seed
-  std::string title, question, about, size_note, baseline;
-  double minutes = 0;
+  std::string size_note;
   std::vector<ShownAxis> axes;  // those with more than one value
   std::vector<Variant> variants;
   std::vector<Trial> trials;

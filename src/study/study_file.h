@@ -31,13 +31,17 @@ struct Twin {
   std::vector<std::uint64_t> seeds;  // empty: the study's
 };
 
-struct StudyFile {
-  std::string path;
+// What a study is about, as it stays while it is carried out.
+struct StudyAbout {
   bool quick = false;
   std::string title, question, about;
   std::string command = "train";
   std::string baseline;  // a variant's name, or empty
   double minutes = 0;    // of running, at most; 0: as long as it takes
+};
+
+struct StudyFile : StudyAbout {
+  std::string path;
   Flags base;
   std::vector<NamedFlags> variants;
   std::vector<Axis> grid;
