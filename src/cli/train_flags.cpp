@@ -126,15 +126,13 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
                                    std::vector<std::string>* notices) const {
   const bool resumes = !flags_.resume.empty();
   const bool replays = !flags_.replay.empty();
-  TrainConfig base;
-  const auto go_on_from = [&](auto found) {
-    base = std::move(found.config);
-    if (notices) *notices = std::move(found.notices);
-  };
+  RunBefore before;
   if (resumes)
-    go_on_from(run_to_resume(flags_.resume));
+    before = run_to_resume(flags_.resume);
   else if (replays)
-    go_on_from(run_to_replay(flags_.replay, start ? start->rank : 0, program_facts()));
+    before = run_to_replay(flags_.replay, start ? start->rank : 0, program_facts());
+  if (notices) *notices = std::move(before.notices);
+  const TrainConfig& base = before.config;
   TrainConfig config = over(base);
   config.cache = cache_folder();
   config.resume = base.resume;

@@ -223,10 +223,10 @@ std::string newest_checkpoint(const std::string& run) {
   return all.empty() ? "" : all.rbegin()->second.string();
 }
 
-Resumable run_to_resume(const std::string& path) {
+RunBefore run_to_resume(const std::string& path) {
   const Checkpoint checkpoint(path);
   checkpoint.verify();
-  Resumable found;
+  RunBefore found;
   try {
     found.config = config_from(checkpoint.about().at("config"));
   } catch (const nlohmann::json::exception&) {

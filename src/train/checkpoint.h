@@ -70,15 +70,11 @@ class Checkpoint {
   std::vector<std::string> passed_over_;
 };
 
-struct Resumable {
-  TrainConfig config;
-  std::vector<std::string> notices;  // a sentence each: what is not as one would expect
-};
 // The configuration of the run whose checkpoint lies at `path`, after every file of the checkpoint
 // has been compared with the manifest. `resume` is the checkpoint's folder, `out` the folder of the
 // run that the checkpoint lies in, or empty. Files that the run wrote elsewhere are not written
 // again unless they are asked for again: a manifest never chooses where to write. UsageError.
-Resumable run_to_resume(const std::string& path);
+RunBefore run_to_resume(const std::string& path);
 // UsageError names a setting that can't change between a checkpoint and what goes on from it.
 void check_resumable(const TrainConfig& saved, const TrainConfig& asked);
 // What a run that goes on has now.

@@ -38,6 +38,12 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+// A run that is to go on or to be repeated, as its checkpoint or its record has it.
+struct RunBefore {
+  TrainConfig config;
+  std::vector<std::string> notices;  // a sentence each: what is not as one would expect
+};
+
 // A row of settings.def.
 struct Setting {
   std::string_view name, flags, text;  // "servers", "--servers"; without a flag: ""

@@ -36,29 +36,19 @@ struct Header {
   Json program;
   TrainConfig config;
 };
+LOCKSTEP_JSON_FIELDS(Header, rank, ranks, threads, run, data_sha256, model_sha256, program)
 
-std::string text_of(const Header& h) {
-  return json_text({{"rank", h.rank},
-                    {"ranks", h.ranks},
-                    {"threads", h.threads},
-                    {"run", h.run},
-                    {"data_sha256", h.data_sha256},
-                    {"model_sha256", h.model_sha256},
-                    {"program", h.program},
-                    {"config", to_json(h.config)}});
+std::string text_of(const Header& header) {
+  nlohmann::ordered_json json = header;
+  json["config"] = to_json(header.config);
+  return json_text(json);
 }
 
 Header header_in(const RecordReader& reader, const std::string& path, int rank) {
   Header h;
   try {
     const Json json = json_in<Json>(reader.header());
-    h.rank = json.at("rank").get<int>();
-    h.ranks = json.at("ranks").get<int>();
-    h.threads = json.at("threads").get<int>();
-    h.run = json.at("run").get<std::string>();
-    h.data_sha256 = json.at("data_sha256").get<std::string>();
-    h.model_sha256 = json.at("model_sha256").get<std::string>();
-    h.program = json.at("program");
+    h = json.get<Header>();
     h.config = config_from(json.at("config"));
     h.config.strategy_row();
   } catch (const Json::exception&) {
@@ -169,14 +159,14 @@ void check_record_free(const std::string& folder, std::optional<int> rank) {
     throw UsageError(fmt::format("--record {}: {} exists; give another name", folder, path));
 }
 
-Replayable run_to_replay(const std::string& folder, int rank, const Json& program) {
+RunBefore run_to_replay(const std::string& folder, int rank, const Json& program) {
   Header header = header_of(folder, rank);
   TrainConfig& config = header.config;
   config.replay = folder;
   config.record.clear();
   config.out.clear();
   config.profile_out.clear();
-  Replayable found{config, {}};
+  RunBefore found{config, {}};
   for (const auto& [name, value] : program.items())
     if (const Json was = header.program.is_object() ? header.program.value(name, Json()) : Json();
         was != value)

@@ -20,14 +20,10 @@ void check_record_free(const std::string& folder, std::optional<int> rank);
 // False: it was.
 bool discard_unless_whole(const TrainConfig&);
 
-struct Replayable {
-  TrainConfig config;
-  std::vector<std::string> notices;  // a sentence each: what is not as one would expect
-};
 // The settings of the run that `folder` is the record of, as its file of `rank` has them; files
 // that the run wrote elsewhere are not written again. `program`: see train_repeatably().
 // UsageError.
-Replayable run_to_replay(const std::string& folder, int rank, const nlohmann::json& program);
+RunBefore run_to_replay(const std::string& folder, int rank, const nlohmann::json& program);
 // UsageError names a setting that would make another run of it.
 void check_replayable(const TrainConfig& recorded, const TrainConfig& asked);
 // Of the launcher, before it starts ranks: reads the files of all of them. UsageError.
