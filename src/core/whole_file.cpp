@@ -65,15 +65,6 @@ Descriptor made(const std::string& path) {
   return {path, O_WRONLY | O_CREAT | O_EXCL};
 }
 
-void flush_folder(const fs::path& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool flushed = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  errno = error;
-  if (!flushed) throw_errno("can't flush " + folder.string());
-}
-
 // Passes on the whole file, piece by piece.
 void read_pieces(const std::string& path, const std::function<void(ConstBytes)>& take,
                  const std::string& what = "") {
@@ -128,18 +119,27 @@ void write_whole(const std::string& path, const std::string& text) {
   write_whole(path, ConstBytes(text.data(), text.size()));
 }
 
+void flush_to_disk(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool flushed = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  if (!flushed) throw_errno("can't flush " + path);
+}
+
 void move_into_place(const std::string& from, const std::string& to) {
-  const fs::path folder = fs::absolute(to).parent_path();
+  const std::string folder = fs::absolute(to).parent_path();
   const auto rename = [](const std::string& old_name, const std::string& new_name) {
     if (std::rename(old_name.c_str(), new_name.c_str()) != 0)
       throw_errno("can't rename " + old_name + " to " + new_name);
   };
   if (!fs::is_directory(fs::symlink_status(to))) {
     rename(from, to);
-    return flush_folder(folder);
+    return flush_to_disk(folder);
   }
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
-    flush_folder(folder);
+    flush_to_disk(folder);
     fs::remove_all(from);  // which is the old one by now
     return;
   }
@@ -148,7 +148,7 @@ void move_into_place(const std::string& from, const std::string& to) {
   fs::remove_all(old);
   rename(to, old);
   rename(from, to);
-  flush_folder(folder);
+  flush_to_disk(folder);
   fs::remove_all(old);
 }
 

@@ -28,6 +28,8 @@ void write_all(int descriptor, ConstBytes, const std::string& what);
 // InternalError says which file and why.
 void write_whole(const std::string& path, ConstBytes);
 void write_whole(const std::string& path, const std::string& text);
+// Of a file: what is in it; of a folder: which names are. InternalError.
+void flush_to_disk(const std::string& path);
 // Replaces `to`, a folder or a file, by `from`; the name is on disk when this returns. At every
 // moment `to` is the old one or the new one, whole. (Of file systems that can't exchange two
 // folders' names, NFS among them, a crash at the wrong moment leaves the old one as TO.old.)

@@ -3,11 +3,10 @@
 // what would have to be unpickled is refused.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string_view>
 
 #include "core/error.h"
-#include "core/units.h"
+#include "core/json_text.h"
 #include "data/array_dataset.h"
 #include "data/open.h"
 
@@ -16,92 +15,45 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
+struct Header {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<std::uint64_t> shape;
+};
+LOCKSTEP_JSON_FIELDS(Header, descr, fortran_order, shape)
+
 // The header is a Python dictionary with three keys:
 // {'descr': '<f4', 'fortran_order': False, 'shape': (60, 28, 28), }
-class Header {
- public:
-  Header(std::string_view text, const std::string& where) : rest_(text), where_(where) {
-    expect('{');
-    while (!take('}')) {
-      const std::string_view key = quoted();
-      expect(':');
-      if (key == "descr" && !descr_)
-        descr_ = is_next('[') ? refuse_records() : quoted();
-      else if (key == "fortran_order" && !fortran_)
-        fortran_ = word() == "True";
-      else if (key == "shape" && !dims_)
-        dims_ = tuple();
-      else
-        fail();
-      if (!take(',') && !is_next('}')) fail();
-    }
-    skip_spaces();
-    if (!rest_.empty() || !descr_ || !fortran_ || !dims_) fail();
+// JSON has other quotes, brackets and words, and no comma before a bracket that closes.
+std::string json_of(std::string_view python) {
+  std::string json;
+  for (; !python.empty(); python.remove_prefix(1)) {
+    const char c = python[0];
+    if (c == ')' || c == '}') json.erase(json.find_last_not_of(", \n") + 1);
+    const bool word = python.starts_with("True") || python.starts_with("False");
+    json += c == '\''  ? '"'
+            : c == '(' ? '['
+            : c == ')' ? ']'
+            : word     ? static_cast<char>(c | 32)
+                       : c;
   }
+  return json;
+}
 
-  std::string_view descr() const { return *descr_; }
-  bool fortran() const { return *fortran_; }
-  const std::vector<std::uint64_t>& dims() const { return *dims_; }
-
- private:
-  [[noreturn]] void fail() const { throw UsageError(where_ + ": its .npy header is damaged"); }
-  [[noreturn]] std::string_view refuse_records() const {
-    throw UsageError(where_ + " holds records: save one array of plain numbers");
+Header header_in(std::string_view python, const std::string& where) {
+  using nlohmann::json;
+  const auto header = json_in<json>(json_of(python));
+  if (header.is_object() && header.value("descr", json()).is_array())
+    throw UsageError(where + " holds records: save one array of plain numbers");
+  try {
+    if (header.size() == 3 && std::ranges::all_of(header.at("shape"), [](const json& extent) {
+          return extent.is_number_unsigned();
+        }))
+      return header.get<Header>();
+  } catch (const json::exception&) {
   }
-
-  void skip_spaces() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size()));
-  }
-  bool is_next(char c) {
-    skip_spaces();
-    return rest_.starts_with(c);
-  }
-  bool take(char c) {
-    if (!is_next(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-  void expect(char c) {
-    if (!take(c)) fail();
-  }
-  std::string_view up_to(std::size_t end) {
-    if (end > rest_.size()) fail();
-    const std::string_view text = rest_.substr(0, end);
-    rest_.remove_prefix(end);
-    return text;
-  }
-  std::string_view quoted() {
-    const char quote = is_next('"') ? '"' : '\'';
-    expect(quote);
-    const std::string_view text = up_to(rest_.find(quote));
-    expect(quote);
-    return text;
-  }
-  std::string_view word() {
-    skip_spaces();
-    const std::string_view text = up_to(rest_.find_first_of(",} "));
-    if (text != "True" && text != "False") fail();
-    return text;
-  }
-  std::vector<std::uint64_t> tuple() {
-    std::vector<std::uint64_t> dims;
-    expect('(');
-    while (!take(')')) {
-      skip_spaces();
-      const auto extent = take_number<std::uint64_t>(rest_);
-      if (!extent) fail();
-      dims.push_back(*extent);
-      if (!take(',') && !is_next(')')) fail();
-    }
-    return dims;
-  }
-
-  std::string_view rest_;
-  const std::string& where_;
-  std::optional<std::string_view> descr_;
-  std::optional<bool> fortran_;
-  std::optional<std::vector<std::uint64_t>> dims_;
-};
+  throw UsageError(where + ": its .npy header is damaged");
+}
 
 Element element_of(std::string_view type, const std::string& where) {
   constexpr struct {
@@ -175,14 +127,14 @@ RawArray parse_npy(std::span<const std::byte> bytes, const std::string& where) {
   const std::size_t length =
       byte(8) | byte(9) << 8 | (version > 1 ? byte(10) << 16 | byte(11) << 24 : 0);
   if (length > text.size() - start) throw UsageError(where + " ends inside its .npy header");
-  const Header header(text.substr(start, length), where);
-  const std::string_view descr = header.descr();
+  const Header header = header_in(text.substr(start, length), where);
+  const std::string_view descr = header.descr;
   const char order = descr.empty() ? ' ' : descr[0];
   if (std::string_view("<>|=").find(order) == std::string_view::npos)
     throw UsageError(where + ": its .npy header is damaged");
-  if (header.fortran() && header.dims().size() > 1)
+  if (header.fortran_order && header.shape.size() > 1)
     throw UsageError(where + " is in Fortran order: save numpy.ascontiguousarray(array)");
-  return checked({element_of(descr.substr(1), where), order == '>', header.dims(),
+  return checked({element_of(descr.substr(1), where), order == '>', header.shape,
                   bytes.subspan(start + length)},
                  where);
 }

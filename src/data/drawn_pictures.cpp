@@ -1,10 +1,12 @@
-#include "data/drawn_pictures.h"
-
+// Generated photographs of nothing: something to learn for machines that have no image folder. A
+// class is the direction, width and colour of stripes; light, position, noise and things in front
+// of them vary.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/rng.h"
+#include "data/picture.h"
 
 namespace lockstep {
 namespace {

@@ -19,22 +19,12 @@ std::uint32_t number_at(std::span<const std::byte> bytes, std::size_t at) {
 }
 
 std::optional<Element> element_of(std::uint32_t code) {
-  switch (code) {
-    case 0x08:
-      return Element::u8;
-    case 0x09:
-      return Element::i8;
-    case 0x0b:
-      return Element::i16;
-    case 0x0c:
-      return Element::i32;
-    case 0x0d:
-      return Element::f32;
-    case 0x0e:
-      return Element::f64;
-    default:
-      return {};
-  }
+  constexpr std::pair<std::uint32_t, Element> kTypes[] = {
+      {0x08, Element::u8},  {0x09, Element::i8},  {0x0b, Element::i16},
+      {0x0c, Element::i32}, {0x0d, Element::f32}, {0x0e, Element::f64}};
+  for (const auto& [known, element] : kTypes)
+    if (known == code) return element;
+  return {};
 }
 
 path find(const path& folder, std::initializer_list<const char*> stems, const char* ending) {

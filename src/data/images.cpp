@@ -1,5 +1,5 @@
-#include "data/images.h"
-
+// images:DIR, a folder of JPEGs: DIR/train/CLASS/*.jpg with DIR/val/CLASS/*.jpg, as ImageNet is
+// laid out, or DIR/CLASS/*.jpg with a part of each class held out.
 #include <unistd.h>
 
 #include <algorithm>

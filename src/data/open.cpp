@@ -6,7 +6,7 @@
 #include "core/names.h"
 #include "core/whole_file.h"
 #include "data/idx.h"
-#include "data/images.h"
+#include "data/picture.h"
 
 namespace lockstep {
 namespace {

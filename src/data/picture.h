@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -63,5 +64,12 @@ int shrink_for(const Crop&, int side);
 // deviations.
 void resample(const Picture& picture, int shrink, const Crop&, int side, const Normal& normal,
               float* x);
+
+// A generated photograph of nothing (drawn_pictures.cpp). The same (seed, label, index) gives the
+// same picture. REQUIRES: label >= 0.
+Picture draw_picture(std::uint64_t seed, int label, std::uint32_t index, int width, int height);
+
+// Does the folder look like one of images:DIR (images.cpp)?
+bool has_pictures(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/whole_file.h"
 
 namespace lockstep {
 namespace {
@@ -78,15 +79,6 @@ class ScriptNetwork final : public Network {
   std::string origin_;
 };
 
-void flush(const std::string& path, int flags) {
-  const int file = open(path.c_str(), flags | O_CLOEXEC);
-  const bool flushed = file >= 0 && (fsync(file) == 0 || errno == EINVAL);
-  const int error = errno;
-  if (file >= 0) close(file);
-  errno = error;
-  if (!flushed) throw_errno("can't flush " + path);
-}
-
 // LibTorch only says that writing failed: the kernel says why, if one tries to write more.
 std::string why_not_writable(const std::string& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -137,16 +129,14 @@ void Network::save(const std::string& path) const {
   std::filesystem::remove(partial, absent);  // it may be a link, and LibTorch would follow it
   try {
     write(partial);
-    flush(partial, O_RDONLY);
+    flush_to_disk(partial);
   } catch (const c10::Error& e) {
     const std::string why = why_not_writable(partial);
     std::filesystem::remove(partial, absent);
     throw InternalError(
         fmt::format("can't write {}: {}", path, why.empty() ? e.what_without_backtrace() : why));
   }
-  std::filesystem::rename(partial, path);
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  flush(folder.string(), O_RDONLY | O_DIRECTORY);
+  move_into_place(partial, path);
 }
 
 Network::Numbers Network::numbers() const {

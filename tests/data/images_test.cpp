@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/rng.h"
-#include "data/drawn_pictures.h"
 #include "data/files.h"
 #include "data/open.h"
 #include "data/picture.h"
