@@ -4,23 +4,11 @@
 
 namespace lockstep {
 
-Traffic& Traffic::operator+=(const Traffic& other) {
-  bytes_sent += other.bytes_sent;
-  messages_sent += other.messages_sent;
-  bytes_received += other.bytes_received;
-  messages_received += other.messages_received;
-  return *this;
-}
-
-Traffic& Traffic::operator-=(const Traffic& other) {
-  bytes_sent -= other.bytes_sent;
-  messages_sent -= other.messages_sent;
-  bytes_received -= other.bytes_received;
-  messages_received -= other.messages_received;
-  return *this;
-}
-
 namespace {
+
+constexpr std::uint64_t Traffic::*kFigures[] = {&Traffic::bytes_sent, &Traffic::messages_sent,
+                                                &Traffic::bytes_received,
+                                                &Traffic::messages_received};
 
 std::size_t line(int peer, Purpose purpose) {
   return static_cast<std::size_t>(peer) * kPurposes + static_cast<std::size_t>(purpose);
@@ -32,6 +20,16 @@ void check_ranks(const Ledger& a, const Ledger& b) {
 }
 
 }  // namespace
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  for (const auto figure : kFigures) this->*figure += other.*figure;
+  return *this;
+}
+
+Traffic& Traffic::operator-=(const Traffic& other) {
+  for (const auto figure : kFigures) this->*figure -= other.*figure;
+  return *this;
+}
 
 Traffic& Ledger::at(int peer, Purpose purpose) { return lines_.at(line(peer, purpose)); }
 const Traffic& Ledger::at(int peer, Purpose purpose) const {

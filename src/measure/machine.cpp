@@ -33,14 +33,9 @@ Machine this_machine() {
               static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))};
 }
 
-UsageMark usage_now() {
+Usage usage_since(const ProcessFigures& since, double seconds) {
   const ProcessFigures now = ProcessProbe().read();
-  return {now.user_s + now.system_s, now.disk_read_bytes, now.disk_written_bytes};
-}
-
-Usage usage_since(const UsageMark& since, double seconds) {
-  const ProcessFigures now = ProcessProbe().read();
-  const double cpu_s = now.user_s + now.system_s - since.cpu_s;
+  const double cpu_s = now.user_s + now.system_s - since.user_s - since.system_s;
   return {seconds > 0 ? 100 * cpu_s / seconds : 0, now.peak_rss_bytes, now.shared_bytes,
           now.disk_read_bytes - since.disk_read_bytes,
           now.disk_written_bytes - since.disk_written_bytes};

@@ -22,14 +22,9 @@ struct Usage {
   std::uint64_t disk_read_bytes = 0, disk_written_bytes = 0;
 };
 
-// Counters that only grow, to subtract from later ones.
-struct UsageMark {
-  double cpu_s = 0;
-  std::uint64_t disk_read_bytes = 0, disk_written_bytes = 0;
-};
-UsageMark usage_now();
-// `seconds`: how long ago `since` was taken.
-Usage usage_since(const UsageMark& since, double seconds);
+// `since`: what a ProcessProbe said so many seconds ago.
+struct ProcessFigures;
+Usage usage_since(const ProcessFigures& since, double seconds);
 
 // For ranks that meet every few microseconds or milliseconds, as mpirun does for its ranks: where
 // each can have a core of its own, it stays there. Else two that meet often may share one for a

@@ -102,39 +102,26 @@ std::optional<InterfaceFigures> InterfaceProbe::read() {
 }
 
 CgroupProbe::CgroupProbe(const std::string& prefix) : machine_bytes_(this_machine().memory_bytes) {
+  // Version 2 has one hierarchy, without a list of controllers.
+  const struct {
+    File& file;
+    const char *controller, *name, *name_v2;
+  } files[] = {{cpu_ns_, "cpuacct", "cpuacct.usage", nullptr},
+               {cpu_stat_, nullptr, nullptr, "cpu.stat"},
+               {memory_, "memory", "memory.usage_in_bytes", "memory.current"},
+               {memory_stat_, "memory", "memory.stat", "memory.stat"},
+               {memory_limit_, "memory", "memory.limit_in_bytes", "memory.max"},
+               {blkio_, "blkio", "blkio.throttle.io_service_bytes_recursive", nullptr},
+               {io_stat_, nullptr, nullptr, "io.stat"},
+               {pids_, "pids", "pids.current", "pids.current"}};
   for (const CgroupPlace& place : cgroup_places()) {
     if (!place.path.substr(place.path.rfind('/') + 1).starts_with(prefix)) continue;
     there_ = true;
-    place.controllers.empty() ? open_v2(place) : open_v1(place);
+    const bool v2 = place.controllers.empty();
+    for (const auto& [file, controller, name, name_v2] : files)
+      if (v2 ? name_v2 != nullptr : name && place.has(controller))
+        open_once(file, place.folder + "/" + (v2 ? name_v2 : name));
   }
-}
-
-void CgroupProbe::open_v1(const CgroupPlace& place) {
-  const auto open = [&](const char* controller, File& file, const char* name) {
-    if (place.has(controller)) open_once(file, place.folder + "/" + name);
-  };
-  open("cpuacct", cpu_ns_, "cpuacct.usage");
-  open("memory", memory_, "memory.usage_in_bytes");
-  open("memory", memory_stat_, "memory.stat");
-  open("memory", memory_limit_, "memory.limit_in_bytes");
-  open("blkio", blkio_, "blkio.throttle.io_service_bytes_recursive");
-  open("pids", pids_, "pids.current");
-}
-
-void CgroupProbe::open_v2(const CgroupPlace& place) {
-  open_once(cpu_stat_, place.folder + "/cpu.stat");
-  open_once(memory_, place.folder + "/memory.current");
-  open_once(memory_stat_, place.folder + "/memory.stat");
-  open_once(memory_limit_, place.folder + "/memory.max");
-  open_once(io_stat_, place.folder + "/io.stat");
-  open_once(pids_, place.folder + "/pids.current");
-}
-
-void CgroupProbe::read_disk(CgroupFigures& f) {
-  if (!blkio_ && !io_stat_) return;
-  const std::string_view text = (blkio_ ? blkio_ : io_stat_)->read();
-  f.disk_read_bytes = sum_after(text, blkio_ ? " Read " : " rbytes=");
-  f.disk_written_bytes = sum_after(text, blkio_ ? " Write " : " wbytes=");
 }
 
 CgroupFigures CgroupProbe::read() {
@@ -155,7 +142,11 @@ CgroupFigures CgroupProbe::read() {
   if (memory_limit_)  // "max": none
     f.memory_limit_bytes =
         std::min(first_number(*memory_limit_).value_or(machine_bytes_), machine_bytes_);
-  read_disk(f);
+  if (blkio_ || io_stat_) {
+    const std::string_view text = (blkio_ ? blkio_ : io_stat_)->read();
+    f.disk_read_bytes = sum_after(text, blkio_ ? " Read " : " rbytes=");
+    f.disk_written_bytes = sum_after(text, blkio_ ? " Write " : " wbytes=");
+  }
   if (pids_) f.pids = first_number(*pids_);
   return f;
 }

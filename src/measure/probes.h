@@ -98,9 +98,6 @@ class CgroupProbe {
 
  private:
   using File = std::unique_ptr<ProcFile>;  // none: no such figure
-  void open_v1(const CgroupPlace&);
-  void open_v2(const CgroupPlace&);
-  void read_disk(CgroupFigures&);
 
   bool there_ = false;
   File cpu_ns_, cpu_stat_, memory_, memory_stat_, memory_limit_, io_stat_, blkio_, pids_;

@@ -1,110 +1,46 @@
 #include "measure/sampler.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
-#include <string_view>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/whole_file.h"
 
 namespace lockstep {
 namespace {
 
-using Out = std::back_insert_iterator<std::string>;
+using Json = nlohmann::ordered_json;
+
+// To so many parts of one.
+double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 template <class T>
-void put(Out out, const char* format, const std::optional<T>& value) {
-  if (value)
-    fmt::format_to(out, fmt::runtime(format), *value);
-  else
-    fmt::format_to(out, "null");
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
 }
 
-void put(Out out, std::string_view name, const Traffic& t) {
-  fmt::format_to(out,
-                 R"("{}":{{"bytes_sent":{},"bytes_received":{},"messages_sent":{},)"
-                 R"("messages_received":{}}})",
-                 name, t.bytes_sent, t.bytes_received, t.messages_sent, t.messages_received);
+Json json_of(const Traffic& t) {
+  return {{"bytes_sent", t.bytes_sent},
+          {"bytes_received", t.bytes_received},
+          {"messages_sent", t.messages_sent},
+          {"messages_received", t.messages_received}};
 }
 
-void put_process(Out out, const Sample& s) {
-  if (!s.process) {
-    for (const char* name :
-         {"cpu_user_percent", "cpu_system_percent", "private_bytes", "shared_bytes", "threads",
-          "switches_voluntary", "switches_involuntary", "disk_read_bytes", "disk_written_bytes"})
-      fmt::format_to(out, R"("{}":null,)", name);
-    return;
-  }
-  const ProcessFigures& p = *s.process;
-  fmt::format_to(out, R"("cpu_user_percent":{:.1f},"cpu_system_percent":{:.1f},)", s.user_percent,
-                 s.system_percent);
-  fmt::format_to(out, R"("private_bytes":{},"shared_bytes":{},"threads":{},)", p.private_bytes,
-                 p.shared_bytes, p.threads);
-  fmt::format_to(out, R"("switches_voluntary":{},"switches_involuntary":{},)", p.switches_voluntary,
-                 p.switches_involuntary);
-  fmt::format_to(out, R"("disk_read_bytes":{},"disk_written_bytes":{},)", p.disk_read_bytes,
-                 p.disk_written_bytes);
+Json json_of(const InterfaceFigures& f, std::string_view name) {
+  return {{"name", name},
+          {"sent_bytes", f.sent_bytes},
+          {"received_bytes", f.received_bytes},
+          {"sent_packets", f.sent_packets},
+          {"received_packets", f.received_packets}};
 }
 
-void put_interface(Out out, const Sample& s) {
-  if (!s.interface) {
-    fmt::format_to(out, R"("interface":null,)");
-    return;
-  }
-  fmt::format_to(out,
-                 R"("interface":{{"name":"{}","sent_bytes":{},"received_bytes":{},)"
-                 R"("sent_packets":{},"received_packets":{}}},)",
-                 s.interface_name, s.interface->sent_bytes, s.interface->received_bytes,
-                 s.interface->sent_packets, s.interface->received_packets);
+Json json_of(const CgroupFigures& f, const std::optional<double>& percent) {
+  return {{"cpu_percent", percent ? Json(rounded(*percent, 10)) : Json()},
+          {"memory_bytes", or_null(f.memory_bytes)},
+          {"memory_limit_bytes", or_null(f.memory_limit_bytes)},
+          {"disk_read_bytes", or_null(f.disk_read_bytes)},
+          {"disk_written_bytes", or_null(f.disk_written_bytes)},
+          {"pids", or_null(f.pids)}};
 }
-
-void put_cgroup(Out out, const Sample& s) {
-  if (!s.cgroup) {
-    fmt::format_to(out, R"("cgroup":null)");
-    return;
-  }
-  const CgroupFigures& c = *s.cgroup;
-  fmt::format_to(out, R"("cgroup":{{"cpu_percent":)");
-  put(out, "{:.1f}", s.cgroup_percent);
-  const auto figure = [&](const char* name, const std::optional<std::uint64_t>& value) {
-    fmt::format_to(out, R"(,"{}":)", name);
-    put(out, "{}", value);
-  };
-  figure("memory_bytes", c.memory_bytes);
-  figure("memory_limit_bytes", c.memory_limit_bytes);
-  figure("disk_read_bytes", c.disk_read_bytes);
-  figure("disk_written_bytes", c.disk_written_bytes);
-  figure("pids", c.pids);
-  fmt::format_to(out, "}}");
-}
-
-}  // namespace
-
-SampleFile::SampleFile(std::string path, const std::string& header)
-    : path_(std::move(path)), kept_(header + "\n") {
-  flush();
-}
-
-void SampleFile::add(const Sample& s) {
-  const Out out(kept_);
-  fmt::format_to(out, R"({{"t":{:.4f},"step":{},)", s.t, s.rank.steps);
-  put_process(out, s);
-  fmt::format_to(out, R"("network":{{)");
-  put(out, "exchange", s.rank.exchange);
-  fmt::format_to(out, ",");
-  put(out, "other", s.rank.other);
-  fmt::format_to(out, "}},");
-  put_interface(out, s);
-  put_cgroup(out, s);
-  fmt::format_to(out, "}}\n");
-}
-
-void SampleFile::flush() {
-  append_text(path_, kept_);
-  kept_.clear();
-}
-
-namespace {
 
 // Samples of a rank that shares its process: taken by the rank itself, at step ends.
 class StepSampler final : public Sampler {
@@ -153,6 +89,37 @@ class StepSampler final : public Sampler {
 };
 
 }  // namespace
+
+SampleFile::SampleFile(std::string path, const std::string& header)
+    : path_(std::move(path)), kept_(header + "\n") {
+  flush();
+}
+
+void SampleFile::add(const Sample& s) {
+  const auto percent = [&](double value) { return s.process ? Json(rounded(value, 10)) : Json(); };
+  const auto of = [&](auto figure) { return s.process ? Json((*s.process).*figure) : Json(); };
+  const Json line = {
+      {"t", rounded(s.t, 1e4)},
+      {"step", s.rank.steps},
+      {"cpu_user_percent", percent(s.user_percent)},
+      {"cpu_system_percent", percent(s.system_percent)},
+      {"private_bytes", of(&ProcessFigures::private_bytes)},
+      {"shared_bytes", of(&ProcessFigures::shared_bytes)},
+      {"threads", of(&ProcessFigures::threads)},
+      {"switches_voluntary", of(&ProcessFigures::switches_voluntary)},
+      {"switches_involuntary", of(&ProcessFigures::switches_involuntary)},
+      {"disk_read_bytes", of(&ProcessFigures::disk_read_bytes)},
+      {"disk_written_bytes", of(&ProcessFigures::disk_written_bytes)},
+      {"network", {{"exchange", json_of(s.rank.exchange)}, {"other", json_of(s.rank.other)}}},
+      {"interface", s.interface ? json_of(*s.interface, s.interface_name) : Json()},
+      {"cgroup", s.cgroup ? json_of(*s.cgroup, s.cgroup_percent) : Json()}};
+  kept_ += line.dump() + "\n";
+}
+
+void SampleFile::flush() {
+  append_text(path_, kept_);
+  kept_.clear();
+}
 
 std::unique_ptr<Sampler> sampler_of_steps(const SamplerOptions& options, const Clock& clock) {
   return std::make_unique<StepSampler>(options, clock);

@@ -56,11 +56,10 @@ std::vector<TimedStep> StepClock::settle(Transport& peers) {
     TimedStep& step = open_[i];
     for (int r = 1; r < peers.size(); ++r)
       if (all[r][i] > all[step.last][i]) step.last = r;
-    step.wait_s = std::clamp(all[step.last][i] - step.ready, 0.0, std::max(0.0, step.exchange_s()));
-    spent_ += {step.compute_s(), step.exchange_s() - step.wait_s, step.wait_s,
-               variance(all, open_.size() + i, workers_)};
+    step.wait_s = all[step.last][i] - step.ready;
+    spent_.variance_s2 += variance(all, open_.size() + i, workers_);
   }
-  return std::exchange(open_, {});
+  return settle();
 }
 
 std::vector<TimedStep> StepClock::settle() {

@@ -6,6 +6,7 @@
 #include "collectives/broadcast.h"
 #include "collectives/gather.h"
 #include "measure/machine.h"
+#include "measure/probes.h"
 #include "replica/torch_error.h"
 #include "strategies/audit/audit.h"
 #include "strategies/average.h"
@@ -55,11 +56,6 @@ Crew crew_of(Rank& rank, const Experiment& experiment, Values weights) {
   optimiser.weights = weights;
   carry(carriage_of(config), config.strategy, config.audit, optimiser, crew, config.own_strategy);
   return crew;
-}
-
-std::unique_ptr<Strategy> strategy_of(const TrainConfig& config, const Crew& crew) {
-  auto strategy = make_strategy(config.strategy, crew, config.own_strategy);
-  return config.audit ? audited(std::move(strategy), crew) : std::move(strategy);
 }
 
 RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const Recorder& recorder,
@@ -237,7 +233,8 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
                  rank.random(purpose_of("compute time"))};
   TimedReplica replica(learner->replica(), rank.clock, state.clock);
   const Crew crew = crew_of(rank, experiment, replica.weights());
-  const auto strategy = strategy_of(config, crew);
+  auto strategy = make_strategy(config.strategy, crew, config.own_strategy);
+  if (config.audit) strategy = audited(std::move(strategy), crew);
   const Trainee trainee{experiment, options, rank, crew, *learner, replica, *strategy};
 
   // Who takes part, what happens when, and what is kept of it.
@@ -250,7 +247,7 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   Stepper worker(trainee, plan, state, timetable, recorder);
 
   const auto run = [&] {
-    const UsageMark used = usage_now();
+    const ProcessFigures used = ProcessProbe().read();
     const double started_s = rank.clock.now();
     const std::uint64_t first = start(trainee, timetable, recorder, checkpoints, members, state);
     TaskCounts tasks;
