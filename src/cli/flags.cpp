@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "cluster/address.h"
+#include "cluster/host.h"
 
 namespace lockstep {
 

@@ -25,11 +25,6 @@ void pass_on(int signal) {
   errno = error;
 }
 
-bool is_ignored(int signal) {
-  struct sigaction now {};
-  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
 void watch(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -39,7 +34,9 @@ void watch(int epoll, int fd) {
 }  // namespace
 
 BlockedSignals::BlockedSignals(std::vector<int> some) : signals_(std::move(some)) {
-  std::erase_if(signals_, [](int signal) { return signal == SIGHUP && is_ignored(signal); });
+  struct sigaction hangup {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+    std::erase(signals_, SIGHUP);
   handled_before_.resize(signals_.size());
   sigset_t signals;
   sigemptyset(&signals);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cluster/Control.h"
-#include "cluster/handshake.h"
+#include "cluster/job_key.h"
 #include "cluster/members.h"
 
 namespace lockstep {

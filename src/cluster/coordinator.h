@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "cluster/address.h"
+#include "cluster/host.h"
 #include "cluster/members.h"
 
 namespace lockstep {

@@ -6,9 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -24,23 +22,6 @@ ino_t namespace_number(const char* path) {
   if (stat(path, &info) != 0) throw_errno(path);
   return info.st_ino;
 }
-
-}  // namespace
-
-std::string host_identity() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, boot);
-  return fmt::format("{} pid:{} net:{} uid:{}", boot, namespace_number("/proc/self/ns/pid"),
-                     namespace_number("/proc/self/ns/net"), geteuid());
-}
-
-std::string host_name() {
-  char name[256] = "?";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-namespace {
 
 struct Bits {
   int family = 0;
@@ -77,6 +58,40 @@ std::string text_of(const sockaddr* address) {
 }
 
 }  // namespace
+
+std::string host_identity() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, boot);
+  return fmt::format("{} pid:{} net:{} uid:{}", boot, namespace_number("/proc/self/ns/pid"),
+                     namespace_number("/proc/self/ns/net"), geteuid());
+}
+
+std::string host_name() {
+  char name[256] = "?";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string Address::text() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                             : fmt::format("[{}]:{}", host, port);
+}
+
+Address parse_address(const std::string& text, const std::string& what, int port_if_none) {
+  const auto colon = text.rfind(':');
+  const bool bracketed = !text.empty() && text.front() == '[';
+  const bool has_port =
+      colon != std::string::npos && (bracketed ? text[colon - 1] == ']' : text.find(':') == colon);
+  Address address{has_port ? text.substr(0, colon) : text, port_if_none};
+  if (bracketed && address.host.back() == ']')
+    address.host = address.host.substr(1, address.host.size() - 2);
+  if (address.host.empty() || (!has_port && port_if_none < 0))
+    throw UsageError(
+        fmt::format("{} is \"{}\"; it must be HOST:PORT, e.g. 10.0.0.1:29500", what, text));
+  if (has_port)
+    address.port = parse_integer("the port of " + what, text.substr(colon + 1), 0, 65535);
+  return address;
+}
 
 std::vector<Iface> interfaces() {
   ifaddrs* list = nullptr;

@@ -1,5 +1,5 @@
-// Which machine this process is on, as far as sharing memory and finding each other goes, and the
-// network interfaces it has.
+// Which machine this process is on, as far as sharing memory and finding each other goes;
+// addresses, and the network interfaces that it has.
 #pragma once
 
 #include <string>
@@ -13,6 +13,17 @@ namespace lockstep {
 std::string host_identity();
 // For people.
 std::string host_name();
+
+// HOST:PORT as people write it: 10.0.0.1:29500, node7:29500, [::1]:29500.
+struct Address {
+  std::string host;
+  int port = 0;
+  std::string text() const;
+};
+
+// `what` names the value in an error, e.g. "--join". Without a port: `port_if_none`; -1: UsageError
+// then.
+Address parse_address(const std::string& text, const std::string& what, int port_if_none = -1);
 
 // A network interface that a rank's data may go through.
 struct Iface {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <thread>
 
-#include "cluster/address.h"
 #include "cluster/coordinator.h"
 #include "cluster/host.h"
 #include "cluster/membership.h"

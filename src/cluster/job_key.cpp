@@ -1,18 +1,22 @@
 #include "cluster/job_key.h"
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstring>
 
 #include "core/error.h"
 
 namespace lockstep {
-
 namespace {
 
 constexpr std::size_t kMostBytes = 2 * kKeyBytes + 2;  // enough to see that a file is too long
@@ -33,25 +37,32 @@ std::string read_some(int fd) {
   return text;
 }
 
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // The key that `text` spells, or an empty string.
 std::string key_from_text(std::string text) {
   if (text.size() == kKeyBytes) return text;
   if (text.size() == 2 * kKeyBytes + 1 && text.back() == '\n') text.pop_back();
   if (text.size() != 2 * kKeyBytes) return {};
   std::string key;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit(text[i]), low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return {};
-    key.push_back(static_cast<char>(high << 4 | low));
+  for (const char* at = text.data(); at != text.data() + text.size(); at += 2) {
+    unsigned char byte = 0;
+    if (std::from_chars(at, at + 2, byte, 16).ptr != at + 2) return {};
+    key.push_back(static_cast<char>(byte));
   }
   return key;
+}
+
+void append_number(std::string& text, int number) {
+  for (int shift = 0; shift < 32; shift += 8)
+    text.push_back(static_cast<char>(static_cast<std::uint32_t>(number) >> shift));
+}
+
+std::string hmac(const std::string& key, const std::string& text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+            reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &length))
+    throw InternalError("OpenSSL could not compute HMAC-SHA256");
+  return {reinterpret_cast<const char*>(digest), length};
 }
 
 }  // namespace
@@ -106,6 +117,31 @@ std::string key_from_descriptor(int fd) {
                     "hexadecimal digits",
                     fd));
   return key;
+}
+
+std::string random_nonce() { return random_bytes(kNonceBytes); }
+
+std::string proof_of(const std::string& key, Prover prover, const Transcript& transcript) {
+  // Every part has a fixed length, so no two transcripts spell the same text.
+  if (key.size() != kKeyBytes || transcript.worker_nonce.size() != kNonceBytes ||
+      transcript.coordinator_nonce.size() != kNonceBytes)
+    throw InternalError("a handshake needs a key and two nonces of 32 bytes each");
+  std::string text = "lockstep control ";
+  text.push_back(static_cast<char>(prover));
+  append_number(text, transcript.version);
+  append_number(text, transcript.rank);
+  append_number(text, transcript.size);
+  text += transcript.worker_nonce;
+  text += transcript.coordinator_nonce;
+  return hmac(key, text);
+}
+
+std::string seal_of(const std::string& key, const std::string& text) {
+  return hmac(key, "lockstep seal " + text);
+}
+
+bool same_proof(const std::string& a, const std::string& b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace lockstep

@@ -15,8 +15,8 @@
 #include <tuple>
 
 #include "cluster/Control.h"
-#include "cluster/address.h"
-#include "cluster/handshake.h"
+#include "cluster/host.h"
+#include "cluster/job_key.h"
 #include "cluster/protocol_constants.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
@@ -30,6 +30,9 @@ namespace {
 constexpr int kLongestFrame = 64 << 10;
 constexpr int kConnectMs = 2'000;
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
+constexpr auto kRosterPause = std::chrono::milliseconds(5);
+constexpr const char* kCoordinatorLost[] = {"the coordinator was lost",
+                                            "the coordinator, which rank 0 served, was lost"};
 
 // Has somebody stopped this process of our machine, as Ctrl-Z and SIGSTOP do?
 bool is_stopped(int pid) {
@@ -67,6 +70,13 @@ class PatientSocket final : public thrift::transport::TSocket {
   const int launcher_pid_;
   const double patience_s_;
 };
+
+void throw_if_dead(const protocol::Roster& roster) {
+  if (roster.deaths.empty()) return;
+  const auto& [rank, reason] = std::tie(roster.deaths[0].rank, roster.deaths[0].reason);
+  throw TransportError(TransportError::Kind::dead, rank,
+                       fmt::format("rank {} died before all ranks were ready: {}", rank, reason));
+}
 
 }  // namespace
 
@@ -156,21 +166,6 @@ std::string ControlClient::local_address() const {
               NI_NUMERICHOST);
   return text;
 }
-
-namespace {
-
-constexpr auto kRosterPause = std::chrono::milliseconds(5);
-constexpr const char* kCoordinatorLost[] = {"the coordinator was lost",
-                                            "the coordinator, which rank 0 served, was lost"};
-
-void throw_if_dead(const protocol::Roster& roster) {
-  if (roster.deaths.empty()) return;
-  const auto& [rank, reason] = std::tie(roster.deaths[0].rank, roster.deaths[0].reason);
-  throw TransportError(TransportError::Kind::dead, rank,
-                       fmt::format("rank {} died before all ranks were ready: {}", rank, reason));
-}
-
-}  // namespace
 
 Membership::Membership(const Start& start, double seconds)
     : rank_(start.rank),

@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cluster/host_cgroup.h"
-
 namespace lockstep {
 
 struct NetnsOptions {
@@ -29,6 +27,30 @@ class InNamespace {
   int before_;
 };
 
+// A control group for each host in a network namespace, so that a host's use can be told from the
+// others', as `docker stats` does. Made below our own place in a hierarchy, and only where that is
+// the top of what we see or was given to us to divide ("delegated"): elsewhere somebody else keeps
+// these groups, and our processes stay where they were put. Controllers that can't be had so are
+// done without, silently: nothing but a few figures depends on them.
+class HostCgroup {
+ public:
+  // What our groups' names start with; our process number and the host's follow.
+  static constexpr const char* kPrefix = "lockstep-";
+
+  // Also removes what launchers that were killed left behind.
+  explicit HostCgroup(int host);
+  // REQUIRES: the processes in it have ended.
+  ~HostCgroup();
+  HostCgroup(const HostCgroup&) = delete;
+
+  // Moves a process into it.
+  void admit(int pid) const;
+  const std::vector<std::string>& folders() const { return folders_; }  // one a hierarchy
+
+ private:
+  std::vector<std::string> folders_;
+};
+
 class NetnsHosts {
  public:
   static constexpr const char* kIface = "eth0";  // in every host
@@ -41,8 +63,8 @@ class NetnsHosts {
   // A process that runs on it, for the host's own count of what it uses.
   void admit(int host, int pid) const { groups_.at(host)->admit(pid); }
   int bridge_fd() const { return bridge_; }
-  static std::string address_of(int host);  // 10.77.0.1 and on
-  static std::string bridge_address();
+  static std::string address_of(int host) { return "10.77.0." + std::to_string(host + 1); }
+  static std::string bridge_address() { return "10.77.0.254"; }
 
  private:
   void connect(int host);

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostWaiting = 1 << 20;
+constexpr std::size_t kMostWaiting = 1 << 20, kLongestLine = 64 << 10;
 // A pipe that poll() calls writable takes so much at once (PIPE_BUF), also if it is blocking.
 constexpr std::size_t kAtOnce = 4096;
 constexpr int kLookMs = 100;           // how often a thread that waits for a reader looks up
@@ -159,8 +159,6 @@ void Output::drain(double seconds) {
                            [&] { return queue_->gone || queue_->waiting.empty(); });
 }
 
-void Output::hurry(double seconds) { patience_s_ = seconds; }
-
 int delivered(int status, Output& out, Output& err, const std::string& kept_in) {
   out.drain();
   const int failure = out.failure();
@@ -169,12 +167,6 @@ int delivered(int status, Output& out, Output& err, const std::string& kept_in) 
                       std::strerror(failure), kept_in));
   return status == 0 ? 1 : status;
 }
-
-namespace {
-
-constexpr std::size_t kLongestLine = 64 << 10;
-
-}  // namespace
 
 void LinePrinter::add(std::string_view bytes) {
   rest_ += bytes;

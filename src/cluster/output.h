@@ -37,7 +37,7 @@ class Output {
   // The same, as patient as the destructor is.
   void drain() { drain(patience_s_); }
   // From now on the destructor waits at most so long.
-  void hurry(double seconds);
+  void hurry(double seconds) { patience_s_ = seconds; }
 
   int descriptor() const { return descriptor_; }
 

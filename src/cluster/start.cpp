@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "cluster/address.h"
+#include "cluster/host.h"
 #include "cluster/job_key.h"
 #include "core/error.h"
 #include "core/units.h"

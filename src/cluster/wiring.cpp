@@ -5,8 +5,8 @@
 #include <set>
 
 #include "cluster/descriptors.h"
-#include "cluster/handshake.h"
 #include "cluster/host.h"
+#include "cluster/job_key.h"
 #include "core/error.h"
 #include "transport/real_rank.h"
 #include "transport/routed.h"

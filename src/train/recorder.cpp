@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <sstream>
 
-#include "cluster/host_cgroup.h"
 #include "cluster/netns.h"
 #include "collectives/broadcast.h"
 #include "collectives/gather.h"

@@ -1,7 +1,6 @@
-#include "cluster/handshake.h"
-
 #include <gtest/gtest.h>
 
+#include "cluster/job_key.h"
 #include "core/error.h"
 
 namespace lockstep {

@@ -1,5 +1,3 @@
-#include "cluster/host_cgroup.h"
-
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cluster/netns.h"
 #include "core/cgroups.h"
 
 namespace lockstep {

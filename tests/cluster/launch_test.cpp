@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "cluster/address.h"
+#include "cluster/host.h"
 #include "cluster/program.h"
 #include "core/error.h"
 #include "folder.h"

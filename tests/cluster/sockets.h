@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/address.h"
+#include "cluster/host.h"
 #include "eventually.h"
 
 namespace lockstep {
