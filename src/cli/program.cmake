@@ -24,4 +24,4 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/lockstep_libraries.h
      CONTENT "constexpr const char* kLibraries[][2] = {\n@libraries@};\n" @ONLY)
 target_include_directories(lockstep PRIVATE ${CMAKE_BINARY_DIR}/generated)
 lockstep_with_torch(lockstep)
-lockstep_torch_only(lockstep "train_command|train_worlds|list_command|study_subject")
+lockstep_torch_only(lockstep "train_command|list_command|study_subject")
