@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <functional>
 #include <map>
 
 #include "cli/commands.h"
@@ -20,7 +18,10 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
 
-// A command or one of its flags, as all three scripts need it.
+// A word that may come next, and what it is; names that a flag or a command takes have no text.
+struct Choice {
+  std::string word, text;
+};
 struct Flag {
   Words names;
   std::string text;
@@ -28,10 +29,8 @@ struct Flag {
   Words values;  // known ones; none: whatever the user knows, perhaps a file
 };
 struct CommandText {
-  std::string path;  // "", "train", "data fetch"
-  std::string text;
-  Words commands;  // below it
-  Words values;    // that may follow it
+  std::string path;           // "", "train", "data fetch"
+  std::vector<Choice> words;  // that may follow it: commands, or names
   std::vector<Flag> flags;
 };
 
@@ -70,19 +69,17 @@ Flag flag_from(const CLI::Option& option) {
 
 // This command and all below it that --help shows.
 void describe(const CLI::App& application, const std::string& path, std::vector<CommandText>& all) {
-  CommandText command{path, application.get_description(), {}, values_of(path), {}};
+  CommandText command{path, {}, {}};
   const auto shown = [](const auto* part) { return !part->get_group().empty(); };
   for (const CLI::Option* option : application.get_options(shown))
     if (!option->get_positional()) command.flags.push_back(flag_from(*option));
   const auto below = application.get_subcommands(shown);
-  for (const CLI::App* sub : below) command.commands.push_back(sub->get_name());
+  for (const CLI::App* sub : below)
+    command.words.push_back({sub->get_name(), sub->get_description()});
+  for (const std::string& name : values_of(path)) command.words.push_back({name, ""});
   all.push_back(std::move(command));
   for (const CLI::App* sub : below)
     describe(*sub, path.empty() ? sub->get_name() : path + " " + sub->get_name(), all);
-}
-
-const CommandText& command_at(const std::vector<CommandText>& all, const std::string& path) {
-  return *std::ranges::find(all, path, &CommandText::path);
 }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
@@ -101,65 +98,61 @@ std::string fish_quoted(const std::string& text) {
 Words steps_down(const std::vector<CommandText>& all) {
   Words steps;
   for (const CommandText& command : all)
-    for (const std::string& sub : command.commands)
-      steps.push_back(quoted(command.path + " " + sub));
+    if (!command.path.empty())
+      steps.push_back(
+          quoted((command.path.find(' ') == std::string::npos ? " " : "") + command.path));
   return steps;
 }
 
-// "'train -n'|'train --workers'": the command, a space, and the flag.
-std::string pattern_of(const CommandText& command, const Flag& flag) {
-  Words patterns;
-  for (const std::string& name : flag.names) patterns.push_back(quoted(command.path + " " + name));
-  return fmt::format("{}", fmt::join(patterns, "|"));
-}
+// How bash and zsh are told of words: a choice among several, an assignment of choices, and what is
+// done with the values that a flag is known to take.
+struct Spelling {
+  std::string (*choice)(const Choice&);
+  std::string assignment, known;
+};
 
-// The branches of a `case`, for bash and zsh alike.
-std::string branches(const std::vector<CommandText>& all,
-                     const std::function<Words(const CommandText&)>& words,
-                     const std::string& assignment) {
-  std::string text;
-  for (const CommandText& command : all)
-    if (const Words found = words(command); !found.empty())
-      text += fmt::format("      {}) {} ;;\n", quoted(command.path),
-                          fmt::format(fmt::runtime(assignment), fmt::join(found, " ")));
-  return text;
-}
-
-Words flag_names(const CommandText& command) {
-  Words names;
-  for (const Flag& flag : command.flags)
-    names.insert(names.end(), flag.names.begin(), flag.names.end());
-  return names;
-}
-
-Words commands_and_values(const CommandText& command) {
-  Words words = command.commands;
-  words.insert(words.end(), command.values.begin(), command.values.end());
-  return words;
-}
-
-// The cases that bash and zsh share: the steps down to a command; and what may follow a flag, where
-// `known` takes the values that are known.
-std::string with_cases(const std::string& script, const std::vector<CommandText>& all,
-                       const std::string& known) {
-  std::string values, unknown;
-  for (const CommandText& command : all)
+// The script, with what the commands are in place of @steps@, @values@, @unknown@ (flags that take
+// a value nobody knows), @flags@ and @words@: branches of a `case`.
+std::string filled_in(std::string script, const std::vector<CommandText>& all,
+                      const Spelling& spelling) {
+  std::string values, unknown, flags, words;
+  const auto branch = [&](const CommandText& command, const Words& choices) {
+    if (choices.empty()) return std::string();
+    return fmt::format("      {}) {} ;;\n", quoted(command.path),
+                       fmt::format(fmt::runtime(spelling.assignment), fmt::join(choices, " ")));
+  };
+  for (const CommandText& command : all) {
+    Words flag_choices, word_choices;
     for (const Flag& flag : command.flags) {
-      if (!flag.takes_value) continue;
-      const std::string pattern = pattern_of(command, flag);
-      if (flag.values.empty())
+      Words patterns;  // 'train -n' and 'train --workers'
+      for (const std::string& name : flag.names) {
+        flag_choices.push_back(spelling.choice({name, flag.text}));
+        patterns.push_back(quoted(command.path + " " + name));
+      }
+      const std::string pattern = fmt::format("{}", fmt::join(patterns, "|"));
+      if (flag.takes_value && flag.values.empty())
         unknown += (unknown.empty() ? "" : "|") + pattern;
-      else
-        values += fmt::format("    {}) {} ;;\n", pattern,
-                              fmt::format(fmt::runtime(known), fmt::join(flag.values, " ")));
+      else if (flag.takes_value)
+        values +=
+            fmt::format("    {}) {} ;;\n", pattern,
+                        fmt::format(fmt::runtime(spelling.known), fmt::join(flag.values, " ")));
     }
+    for (const Choice& choice : command.words) word_choices.push_back(spelling.choice(choice));
+    flags += branch(command, flag_choices);
+    words += branch(command, word_choices);
+  }
   const std::string steps = fmt::format("{}", fmt::join(steps_down(all), "|"));
-  return replaced(replaced(replaced(script, "@steps@", steps), "@values@", values), "@unknown@",
-                  unknown);
+  for (const auto& [place, text] : {std::pair("@steps@", steps),
+                                    {"@values@", values},
+                                    {"@unknown@", unknown},
+                                    {"@flags@", flags},
+                                    {"@words@", words}})
+    script = replaced(script, place, text);
+  return script;
 }
 
 std::string bash_script(const std::vector<CommandText>& all) {
-  std::string script =
+  constexpr const char* kScript =
       R"(# Completes what lockstep is told, in bash: source <(lockstep completion bash)
 _lockstep() {
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= words= i
@@ -185,32 +178,12 @@ _lockstep() {
 }
 complete -o default -F _lockstep lockstep
 )";
-  script = with_cases(script, all, "words='{}'");
-  script = replaced(script, "@flags@", branches(all, flag_names, "words='{}'"));
-  return replaced(script, "@words@", branches(all, commands_and_values, "words='{}'"));
-}
-
-// 'word:what it is', as _describe of zsh takes it.
-std::string zsh_choice(const std::string& word, const std::string& text) {
-  return quoted(text.empty() ? word : word + ":" + text);
+  return filled_in(kScript, all,
+                   {[](const Choice& choice) { return choice.word; }, "words='{}'", "words='{}'"});
 }
 
 std::string zsh_script(const std::vector<CommandText>& all) {
-  const auto flags = [](const CommandText& command) {
-    Words words;
-    for (const Flag& flag : command.flags)
-      for (const std::string& name : flag.names) words.push_back(zsh_choice(name, flag.text));
-    return words;
-  };
-  const auto words = [&](const CommandText& command) {
-    Words words = command.values;
-    for (const std::string& sub : command.commands) {
-      const std::string path = command.path.empty() ? sub : command.path + " " + sub;
-      words.push_back(zsh_choice(sub, command_at(all, path).text));
-    }
-    return words;
-  };
-  std::string script = R"(#compdef lockstep
+  constexpr const char* kScript = R"(#compdef lockstep
 # Completes what lockstep is told, in zsh: source <(lockstep completion zsh)
 _lockstep() {
   local command= before=${words[CURRENT-1]} i
@@ -238,9 +211,12 @@ _lockstep() {
 }
 if [[ $funcstack[1] == _lockstep ]]; then _lockstep "$@"; else compdef _lockstep lockstep; fi
 )";
-  script = with_cases(script, all, "choices=({}); _describe value choices; return");
-  script = replaced(script, "@flags@", branches(all, flags, "choices=({})"));
-  return replaced(script, "@words@", branches(all, words, "choices=({})"));
+  // 'word:what it is', as _describe takes it.
+  const auto described = [](const Choice& choice) {
+    return quoted(choice.text.empty() ? choice.word : choice.word + ":" + choice.text);
+  };
+  return filled_in(kScript, all,
+                   {described, "choices=({})", "choices=({}); _describe value choices; return"});
 }
 
 std::string fish_script(const std::vector<CommandText>& all) {
@@ -263,13 +239,9 @@ end
     const std::string line =
         fmt::format("complete -c lockstep -n {}",
                     fish_quoted(fmt::format("__lockstep_at \"{}\"", command.path)));
-    for (const std::string& sub : command.commands) {
-      const std::string path = command.path.empty() ? sub : command.path + " " + sub;
-      script +=
-          fmt::format("{} -f -a {} -d {}\n", line, sub, fish_quoted(command_at(all, path).text));
-    }
-    if (!command.values.empty())
-      script += fmt::format("{} -f -a '{}'\n", line, fmt::join(command.values, " "));
+    for (const auto& [word, text] : command.words)
+      script += fmt::format("{} -f -a {}{}\n", line, word,
+                            text.empty() ? "" : " -d " + fish_quoted(text));
     for (const Flag& flag : command.flags) {
       script += line;
       for (const std::string& name : flag.names)
