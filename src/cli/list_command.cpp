@@ -1,5 +1,4 @@
 // lockstep list strategies
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"

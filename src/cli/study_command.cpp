@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <filesystem>
 #include <utility>
@@ -36,10 +35,6 @@ constexpr std::size_t kMostErrors = 1 << 18;
 constexpr double kGraceSeconds = 10;  // to write what there is to write after SIGINT
 constexpr double kPauseSeconds = 2;   // to stop its workers after Ctrl-Z
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 std::vector<std::string> argv_of(const Order& order) {
   std::vector<std::string> argv{""};
   argv.insert(argv.end(), order.words.begin(), order.words.end());
@@ -51,13 +46,10 @@ std::vector<std::string> argv_of(const Order& order) {
 }
 
 // Programs say last why they failed.
-std::string last_line_of(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return "";
-  const std::size_t before = text.rfind('\n', end);
-  const std::string line =
-      text.substr(before == std::string::npos ? 0 : before + 1, end - (before + 1) + 1);
+std::string last_line_of(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
   constexpr std::string_view kOurs = "lockstep: ";
+  const std::string line = text.substr(text.rfind('\n') + 1);  // all of it, if it is the only one
   return line.starts_with(kOurs) ? line.substr(kOurs.size()) : line;
 }
 
@@ -71,7 +63,7 @@ class RunningChild {
           if (!hear(line, watcher) && ending_.err.size() < kMostErrors)
             ending_.err.append(line).append("\n");
         }),
-        end_(order.seconds > 0 ? now() + order.seconds : 0) {}
+        end_(order.seconds > 0 ? wall_now() + order.seconds : 0) {}
 
   // Runs it to its end, or stops it (SIGINT, and after a grace SIGKILL) when its time is over or
   // `interrupt` becomes readable. Ctrl-Z makes it stand still with us. The watcher hears of its
@@ -87,8 +79,8 @@ class RunningChild {
       poll(events, std::size(events), timeout_ms());
       if (pauses_.take() != 0) pause();
       if (events[3].revents != 0) stop(study::Ending::Kind::interrupted);
-      if (!stopping() && end_ > 0 && now() >= end_) stop(study::Ending::Kind::out_of_time);
-      if (stopping() && now() >= end_) child_.send(SIGKILL);
+      if (!stopping() && end_ > 0 && wall_now() >= end_) stop(study::Ending::Kind::out_of_time);
+      if (stopping() && wall_now() >= end_) child_.send(SIGKILL);
       if (events[1].revents != 0 && !errors_.read_from(err)) err = -1;
       if (events[2].revents != 0) take(out);
     }
@@ -105,20 +97,20 @@ class RunningChild {
 
   int timeout_ms() const {
     if (end_ <= 0) return -1;
-    return static_cast<int>(std::clamp(end_ - now(), 0.0, 1e5) * 1000) + 1;
+    return static_cast<int>(std::clamp(end_ - wall_now(), 0.0, 1e5) * 1000) + 1;
   }
 
   void stop(study::Ending::Kind why) {
     ending_.kind = why;
-    end_ = now() + kGraceSeconds;
+    end_ = wall_now() + kGraceSeconds;
     child_.send(SIGINT);
   }
 
   void pause() {
     child_.pause(kPauseSeconds);
-    const double paused_at = now();
+    const double paused_at = wall_now();
     raise(SIGSTOP);  // until somebody lets us go on
-    if (end_ > 0) end_ += now() - paused_at;
+    if (end_ > 0) end_ += wall_now() - paused_at;
     child_.send(SIGCONT);
   }
 

@@ -196,7 +196,7 @@ class ChartMaker {
     else
       named_ = true;
     if (std::ranges::find(x_names_, x) == x_names_.end()) x_names_.push_back(x);
-    if (const std::string commit = field(row, "commit"); !commit.empty()) commits_[commit];
+    if (const std::string commit = field(row, "commit"); !commit.empty()) commits_.insert(commit);
   }
 
   // A bar of a simulated run stands below that of the run which it simulates.
@@ -246,9 +246,8 @@ class ChartMaker {
     else if (most_ > 1)
       text += ", too few for an interval";
     if (most_ > 1) text += '.';
-    if (commits_.size() == 1) text += " Commit " + commits_.begin()->first + ".";
-    const std::size_t slash = path_.rfind('/');
-    return text + " Data: " + (slash == std::string::npos ? path_ : path_.substr(slash + 1)) + ".";
+    if (commits_.size() == 1) text += " Commit " + *commits_.begin() + ".";
+    return text + " Data: " + path_.substr(path_.rfind('/') + 1) + ".";
   }
 
   static std::string unit_of(const std::string& key) {
@@ -276,7 +275,7 @@ class ChartMaker {
   std::vector<std::string> order_, x_names_;  // as they come
   bool named_ = false;                        // not all of x are numbers
   std::map<std::string, std::map<std::string, Group>> groups_;
-  std::map<std::string, int> commits_;
+  std::set<std::string> commits_;
   std::size_t fewest_ = std::numeric_limits<std::size_t>::max(), most_ = 0;
 };
 

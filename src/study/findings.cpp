@@ -258,20 +258,7 @@ std::string where(const Compared& c, const std::vector<Members>& sets) {
   return parts.empty() ? "" : fmt::format("{}: ", fmt::join(parts, ", "));
 }
 
-std::string scores_text(const Members& members) {
-  std::vector<std::string> texts;
-  for (const Compared* c : members)
-    texts.push_back(fmt::format("{} ({})", c->variant->name, against_text(*c, "score")));
-  return fmt::format("{}", fmt::join(texts, "; "));
-}
-
 double share_sent(const Compared* c) { return c->against_baseline("bytes_per_step")->mean; }
-
-// "half the bytes", "0.31 times the bytes".
-std::string share_text(double ratio) {
-  return std::abs(ratio - 0.5) < 0.005 ? "half the bytes"
-                                       : fmt::format("{:.2f} times the bytes", ratio);
-}
 
 // Those that send the least share of the baseline's bytes, none of them shown to be worse.
 std::string cheapest(const Members& least) {
@@ -289,9 +276,12 @@ std::string cheapest(const Members& least) {
   const std::string extent = least.size() == 1
                                  ? against_text(*least[0], "score")
                                  : fmt::format("means within {:.2f} points", 100 * furthest);
+  const double share = share_sent(least[0]);
   return capitalised(fmt::format(
       "{} {} {} of {}, and {} ({}{}).", listed(names), names.size() == 1 ? "sends" : "send",
-      share_text(share_sent(least[0])), least[0]->baseline->variant->name,
+      std::abs(share - 0.5) < 0.005 ? "half the bytes"
+                                    : fmt::format("{:.2f} times the bytes", share),
+      least[0]->baseline->variant->name,
       judged ? "no loss of accuracy is shown" : cant_tell(fewest) + " a loss of accuracy", extent,
       judged ? "; " + loss_text(least) : ""));
 }
@@ -299,11 +289,17 @@ std::string cheapest(const Members& least) {
 // The variants that send least without a loss of accuracy that is shown; then those that pay with
 // accuracy.
 std::vector<std::string> savings(const Members& set) {
-  Members keeping, losing;
+  Members keeping;
+  std::vector<std::string> losing;
+  std::string baseline;
   for (const Compared* c : set) {
     const auto score = c->against_baseline("score"), bytes = c->against_baseline("bytes_per_step");
     if (!score || !bytes || bytes->mean >= 0.95) continue;  // a twentieth less is no saving
-    (score->high && *score->high < 0 ? losing : keeping).push_back(c);
+    baseline = c->baseline->variant->name;
+    if (score->high && *score->high < 0)
+      losing.push_back(fmt::format("{} ({})", c->variant->name, against_text(*c, "score")));
+    else
+      keeping.push_back(c);
   }
   std::vector<std::string> out;
   if (!keeping.empty()) {
@@ -312,8 +308,8 @@ std::vector<std::string> savings(const Members& set) {
     out.push_back(cheapest(keeping));
   }
   if (!losing.empty())
-    out.push_back(fmt::format("What sends less than {} and pays with accuracy: {}.",
-                              losing[0]->baseline->variant->name, scores_text(losing)));
+    out.push_back(fmt::format("What sends less than {} and pays with accuracy: {}.", baseline,
+                              fmt::join(losing, "; ")));
   return out;
 }
 

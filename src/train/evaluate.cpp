@@ -1,7 +1,6 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -82,6 +81,12 @@ std::vector<double> numbers_of(const Tally& tally) {
   numbers.insert(numbers.end(), tally.answers.begin(), tally.answers.end());
   numbers.push_back(tally.loss_sum);
   return numbers;
+}
+
+void prove(const char* what, const std::vector<float>& mean, const std::vector<Term>& terms) {
+  if (mean.empty()) return;
+  if (const auto wrong = mismatch(projected(mean), terms, mean.size()))
+    throw AuditError(fmt::format("audit: the {} of the model {}", what, *wrong));
 }
 
 }  // namespace
@@ -179,16 +184,6 @@ std::string save_model(Learner& learner, const Model& model, const std::string& 
   if (audit && !path.empty()) prove_same(learner.read_model(path), model, "read back from " + path);
   return checksum(learner.replica().weights().bytes());
 }
-
-namespace {
-
-void prove(const char* what, const std::vector<float>& mean, const std::vector<Term>& terms) {
-  if (mean.empty()) return;
-  if (const auto wrong = mismatch(projected(mean), terms, mean.size()))
-    throw AuditError(fmt::format("audit: the {} of the model {}", what, *wrong));
-}
-
-}  // namespace
 
 MeanOfCopies::MeanOfCopies(const ScoreCopy::About& about, const ScoreCopy& first, bool audit)
     : audit_(audit),

@@ -62,11 +62,6 @@ Score ProgressLog::score_from(const std::vector<double>& totals, std::uint64_t t
   return score;
 }
 
-void ProgressLog::epoch_ended(double training_s) {
-  seconds_by_epoch_.push_back(training_s - epoch_start_s_);
-  epoch_start_s_ = training_s;
-}
-
 void ProgressLog::complete(TrainResult& result) const {
   result.samples = samples_;
   result.scores = scores_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/generation.h"
@@ -44,7 +45,9 @@ class ProgressLog {
   bool has_scored(std::uint64_t steps) const {
     return !scores_.empty() && scores_.back().steps == steps;
   }
-  void epoch_ended(double training_s);
+  void epoch_ended(double training_s) {
+    seconds_by_epoch_.push_back(training_s - std::exchange(epoch_start_s_, training_s));
+  }
   void complete(TrainResult&) const;
 
   // What else a checkpoint keeps as text.

@@ -387,8 +387,6 @@ bool ScoreLane::has_scored(std::uint64_t steps) {
   return steps <= done_;
 }
 
-bool ScoreLane::has_scored_met() { return is_set(met_is_scored_); }
-
 bool ScoreLane::is_set(const bool& flag) {
   const std::lock_guard hold(lock_);
   return flag;

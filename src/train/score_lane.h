@@ -97,7 +97,7 @@ class ScoreLane {
   bool knows(std::uint64_t steps);
   bool has_scored(std::uint64_t steps);
   // Is there a score of the copies of all that met?
-  bool has_scored_met();
+  bool has_scored_met() { return is_set(met_is_scored_); }
   // The scorer, while it evaluates and copies of this pacemaker wait for that; else -1.
   int held_up_by();
   // May one more copy of this pacemaker wait? Too many do where slower workers have none yet.

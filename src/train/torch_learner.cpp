@@ -71,6 +71,10 @@ class Test {
   Tally tally_;
 };
 
+Model model_from(Network::Numbers numbers) {
+  return {std::move(numbers.parameters), std::move(numbers.buffers)};
+}
+
 // Its network is in use, not in training, and so draws no random numbers: it may compute while the
 // rank's own network does, which has LibTorch's one generator to itself.
 class TorchExaminer final : public Examiner {
@@ -86,7 +90,7 @@ class TorchExaminer final : public Examiner {
     fill(parameters_, model.weights);
     if (!model.statistics.empty()) fill(buffers_, model.statistics);
   }
-  Model held() override { return {numbers_of(parameters_), numbers_of(buffers_)}; }
+  Model held() override { return model_from(network_->numbers()); }
   Tally tally(Slice part) override {
     torch::set_num_threads(experiment_.threads(this_machine().cores));
     const torch::NoGradGuard no_grad;
@@ -108,14 +112,6 @@ class TorchExaminer final : public Examiner {
       at += count;
     }
     if (at != numbers.size()) throw InternalError("a model is scored that is another network's");
-  }
-  static std::vector<float> numbers_of(const std::vector<NamedTensor>& tensors) {
-    std::vector<float> numbers;
-    for (const NamedTensor& named : tensors) {
-      const torch::Tensor flat = named.tensor.detach().contiguous();
-      numbers.insert(numbers.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
-    }
-    return numbers;
   }
 
   const Experiment& experiment_;
@@ -278,9 +274,6 @@ class TorchLearner final : public Learner {
         experiment_.steps, experiment_.readers.get());
   }
   static Values values_of(std::vector<float>& v) { return {v.data(), v.size(), Type::fp32}; }
-  static Model model_from(Network::Numbers numbers) {
-    return {std::move(numbers.parameters), std::move(numbers.buffers)};
-  }
   static std::uint64_t variation(int epoch) { return static_cast<std::uint64_t>(epoch) + 1; }
   Picks picks(std::uint64_t step) {
     const Plan::Position at = plan_.position(step);
