@@ -51,7 +51,7 @@ golden: setup  ## record anew the bits, bytes and virtual times that tests/golde
 	@LOCKSTEP_GOLDEN=write build/release/golden_runs_tests --gtest_brief=1
 	@git diff --stat -- tests/golden
 
-bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP on this machine
+bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP (with its hooks too) on this machine
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh

@@ -1,11 +1,14 @@
 """PyTorch DistributedDataParallel over Gloo, as a peer of `lockstep train`.
 
     python3 peers/ddp.py --model mnist-cnn|vgg16 --batch 64 --turns PIPE [--malloc]
+                         [--hook fp16|powersgd:RANK] [--rendezvous FILE]
 
 Trains the same network, batch, optimiser and threads as ours on random images held in memory, two
 workers of one thread each, in blocks: reads lines from the named pipe, each a word and a number of
 steps, and answers each with one line of JSON, the seconds that each worker took. See
-training_blocks.cpp. With --malloc the workers raise malloc's thresholds as ours do.
+training_blocks.cpp. With --malloc the workers raise malloc's thresholds as ours do. With --hook
+gradients go through one of PyTorch's communication hooks. With --rendezvous this is one of the
+workers, RANK of WORLD_SIZE, which another launcher (in_namespaces) has started.
 """
 import argparse
 import ctypes
@@ -19,6 +22,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 
 class MnistCnn(nn.Module):
@@ -57,7 +61,6 @@ class Vgg16(nn.Module):
         return self.classifier(torch.flatten(self.pool(self.features(x)), 1))
 
 
-WORKERS = 2
 MODELS = {"mnist-cnn": (MnistCnn, (1, 28, 28), 10), "vgg16": (Vgg16, (3, 32, 32), 1000)}
 # mallopt's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD, as src/replica/malloc.cpp sets them.
 SETTINGS = ((-3, 1 << 30), (-1, 2**31 - 1), (-2, 64 << 20))
@@ -79,14 +82,32 @@ def steps_asked(turns):
     return int(asked)
 
 
-def work(rank, options, rendezvous):
+def with_hook(model, hook):
+    """The model as DDP trains it."""
+    if not hook:
+        return nn.parallel.DistributedDataParallel(model)
+    if hook == "fp16":
+        ddp = nn.parallel.DistributedDataParallel(model)
+        ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        return ddp
+    # One bucket: over Gloo the all-reduces of several cross.
+    whole = sum(4 * p.numel() for p in model.parameters())
+    dist._DEFAULT_FIRST_BUCKET_BYTES = whole
+    ddp = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=whole / 2**20 + 1)
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=int(hook.split(":")[1]),
+                                        start_powerSGD_iter=2)
+    ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return ddp
+
+
+def work(rank, options, rendezvous, workers):
     if options.malloc:
         raise_malloc_thresholds()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=WORKERS)
+    dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=workers)
     make, shape, classes = MODELS[options.model]
-    model = nn.parallel.DistributedDataParallel(make())
+    model = with_hook(make(), options.hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
     torch.manual_seed(2 + rank)
     x = torch.randn(16, options.batch, *shape)
@@ -99,10 +120,11 @@ def work(rank, options, rendezvous):
             optimizer.zero_grad()
             F.cross_entropy(model(x[step % 16]), y[step % 16]).backward()
             optimizer.step()
-        seconds = [None] * WORKERS
+        seconds = [None] * workers
         dist.all_gather_object(seconds, time.perf_counter() - start)
         if rank == 0:
             print(json.dumps({"seconds": seconds}), flush=True)
+    dist.destroy_process_group()
 
 
 def main():
@@ -111,11 +133,16 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--turns", required=True, help="a named pipe to read blocks from")
     parser.add_argument("--malloc", action="store_true", help="raise malloc's thresholds")
+    parser.add_argument("--hook", help="fp16 or powersgd:RANK")
+    parser.add_argument("--rendezvous", help="a file that all workers see: this is one of them")
     options = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
+    if options.rendezvous:
+        workers = int(os.environ["WORLD_SIZE"])
+        return work(int(os.environ["RANK"]), options, options.rendezvous, workers)
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(work, (options, folder + "/rendezvous"), nprocs=WORKERS)
+        mp.spawn(work, (options, folder + "/rendezvous", 2), nprocs=2)
 
 
 if __name__ == "__main__":

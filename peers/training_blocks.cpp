@@ -1,8 +1,11 @@
-// Two workers that train in blocks of steps on demand, so that a driver (scripts/bench_training.py)
-// can let engines take turns second by second: the speed of a shared machine changes from minute to
+// Workers that train in blocks of steps on demand, so that a driver (scripts/bench_training.py) can
+// let engines take turns second by second: the speed of a shared machine changes from minute to
 // minute, and only what ran in the same moment can be compared.
 //
-//   training_blocks MODEL BATCH STRATEGY TURNS      TURNS: a named pipe
+//   training_blocks SETTINGS TURNS      SETTINGS: JSON, as run.json has them; TURNS: a named pipe
+//
+// Two workers of one thread each on generated samples, but for what SETTINGS say. Starts them on
+// this machine, or is one of them where another launcher (in_namespaces) started it.
 //
 // Reads lines from the pipe, each a way and a number of steps, and answers each with one line of
 // JSON, the seconds that each rank took. The ways: `together` (the strategy), `alone` (every worker
@@ -21,6 +24,7 @@
 #include "measure/machine.h"
 #include "measure/metered.h"
 #include "measure/step_clock.h"
+#include "strategies/carriage.h"
 #include "strategies/registry.h"
 #include "train/worker.h"
 #include "transport/channels.h"
@@ -33,56 +37,74 @@ constexpr Tag kTogether = own_channel(Purpose::control);
 class Worker {
  public:
   Worker(Rank& world, const Experiment& experiment)
-      : ledger_(world.size()),
-        metered_(world.peers, ledger_),
-        rank_{metered_, world.clock, world.background, world.lock, world.seed},
+      : metered_(world),
         plan_(experiment.plan),
-        learner_(make_torch_learner(experiment, rank_.rank(),
+        learner_(make_torch_learner(experiment, world.rank(),
                                     [&](std::size_t count) { return open(count); }, {})),
-        clock_(rank_.clock, 0),
-        replica_(learner_->replica(), rank_.clock, clock_),
-        strategy_(make_strategy(
-            experiment.config.strategy,
-            {rank_, experiment.config.workers, experiment.config.servers,
-             experiment.config.server_placement == "colocated", all_reduce_named("shared")})) {}
+        clock_(rank().clock, 0),
+        replica_(learner_->replica(), rank().clock, clock_),
+        strategy_(strategy_of(experiment)) {
+    strategy_->begin(replica_);
+    Fed* const fed = strategy_->parts().fed;
+    if (!fed || !fed->begins_early()) return;
+    fed_ = fed;
+    learner_->on_slice_ready([this](Slice part) {
+      if (feeds_) fed_->ready(part);
+    });
+  }
 
   // Seconds of that many steps, from a common start.
   double block(const std::string& way, int steps) {
-    barrier(metered_, kTogether);
-    const double start = rank_.clock.now();
+    barrier(rank().peers, kTogether);
+    const double start = rank().clock.now();
     for (int i = 0; i < steps; ++i, ++taken_) step(way);
-    return rank_.clock.now() - start;
+    return rank().clock.now() - start;
   }
 
  private:
   void step(const std::string& way) {
     const Plan::Position at = plan_.position(taken_);
+    const Step step{taken_, at.epoch, plan_.samples(at.epoch, at.step)};
     clock_.start();
+    feeds_ = fed_ && way == "together";
+    if (feeds_) fed_->expect(replica_, step);
     compute(*learner_, learner_->open_step(taken_));
     clock_.ready();
-    if (way == "meet") barrier(metered_, kTogether);
+    if (way == "meet") barrier(rank().peers, kTogether);
     if (way == "together")
-      strategy_->update(replica_, {taken_, at.epoch, plan_.samples(at.epoch, at.step)});
+      strategy_->update(replica_, step);
     else
       replica_.apply_gradients(taken_, {0, replica_.weights().count()});
     clock_.end();
   }
 
+  Rank& rank() { return metered_.rank(); }
+
+  std::unique_ptr<Strategy> strategy_of(const Experiment& experiment) {
+    const TrainConfig& config = experiment.config;
+    Crew crew{rank(), config.workers, config.servers, config.server_placement == "colocated",
+              all_reduce_named(config.collective)};
+    OptimiserTerms optimiser = optimiser_terms(config);
+    optimiser.weights = replica_.weights();
+    carry(carriage_of(config), config.strategy, false, optimiser, crew);
+    return make_strategy(config.strategy, crew);
+  }
+
   ReplicaMemory open(std::size_t count) {
-    weights_ = metered_.open_window(count * sizeof(float));
-    gradients_ = metered_.open_window(count * sizeof(float));
+    weights_ = rank().peers.open_window(count * sizeof(float));
+    gradients_ = rank().peers.open_window(count * sizeof(float));
     return {weights_->mine(), gradients_->mine()};
   }
 
-  Ledger ledger_;
-  Metered metered_;
-  Rank rank_;
+  MeteredRank metered_;
   Plan plan_;
   std::unique_ptr<Window> weights_, gradients_;
   std::unique_ptr<Learner> learner_;
   StepClock clock_;
   TimedReplica replica_;
   std::unique_ptr<Strategy> strategy_;
+  Fed* fed_ = nullptr;  // the strategy, if it begins while backward runs,
+  bool feeds_ = false;  // and does so in this step
   std::uint64_t taken_ = 0;
 };
 
@@ -101,10 +123,11 @@ void serve(Rank& rank, const TrainConfig& config, const std::string& pipe) {
     std::string way;
     int steps = 0;
     words >> way >> steps;
-    const auto seconds = all_rows(rank.peers, {worker.block(way, steps)});
+    std::vector<double> seconds;
+    for (const auto& row : all_rows(rank.peers, {worker.block(way, steps)}))
+      seconds.push_back(row.at(0));
     if (rank.rank() == 0) {
-      fmt::print("{}\n",
-                 nlohmann::json{{"way", way}, {"seconds", {seconds[0][0], seconds[1][0]}}}.dump());
+      fmt::print("{}\n", nlohmann::json{{"way", way}, {"seconds", seconds}}.dump());
       std::fflush(stdout);
     }
   }
@@ -115,21 +138,25 @@ void serve(Rank& rank, const TrainConfig& config, const std::string& pipe) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  if (argc != 5) {
-    fmt::print(stderr, "training_blocks MODEL BATCH STRATEGY TURNS\n");
+  if (argc != 3) {
+    fmt::print(stderr, "training_blocks SETTINGS TURNS\n");
     return 2;
   }
   TrainConfig config;
   config.workers = 2;
-  config.model = argv[1];
-  config.batch = std::atoi(argv[2]);
-  config.strategy = argv[3];
-  config.data = config.model == "vgg16" ? "synthetic:shape=3x32x32,classes=1000,samples=512"
-                                        : "synthetic:shape=1x28x28,classes=10,samples=8192";
   config.epochs = 1'000'000;
   config.threads = 1;
+  config.collective = "shared";
   config.server_placement = "colocated";
-  config.servers = config.strategy == "parameter-server" ? 2 : 0;
-  return run_ranks(argc, argv, 2, [&](Rank& rank) { serve(rank, config, argv[4]); },
+  try {
+    config = config_from(nlohmann::json::parse(argv[1]), config);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "training_blocks: {}\n", e.what());
+    return 2;
+  }
+  config.data = config.model == "vgg16" ? "synthetic:shape=3x32x32,classes=1000,samples=512"
+                                        : "synthetic:shape=1x28x28,classes=10,samples=8192";
+  config.servers = config.strategy == "parameter-server" ? config.workers : 0;
+  return run_ranks(argc, argv, config.workers, [&](Rank& rank) { serve(rank, config, argv[2]); },
                    {.patience_seconds = 3600});
 }

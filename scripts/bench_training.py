@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Training speed beside PyTorch's DistributedDataParallel, and against our own limits.
 
-    scripts/bench_training.py [--rounds 15] [--only mnist-cnn|vgg16|servers]
+    scripts/bench_training.py [--rounds 15] [--only mnist-cnn|vgg16|servers|hooks]
 
+`hooks` trains between hosts (network namespaces, 100 Mbit/s), beside DDP's communication hooks, and needs root.
 All engines are started once and then take turns of a second or two, round after round, each idle
 while another runs: a shared machine changes its speed from minute to minute, so only neighbours in
-time are compared. Prints the median of the rounds' ratios, the range of their middle half, and the
-whole range, and one line of JSON each. Run `make bench` first: it builds and installs what this needs.
+time are compared. Prints the median of the rounds' ratios, a 95 % interval of it (by order, whatever
+the distribution is), the range of their middle half, and the whole range, and one line of JSON each. Run `make bench` first: it builds and installs what this needs.
 """
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -18,18 +20,21 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BLOCKS = os.path.join(ROOT, "build/release/training_blocks")
+IN_NAMESPACES = os.path.join(ROOT, "build/release/in_namespaces")
 DDP = ["/usr/bin/python3", os.path.join(ROOT, "peers/ddp.py")]
 
 
 class Engine:
-    """Two workers that wait for their turn."""
+    """Workers that wait for their turn."""
 
     def __init__(self, folder, batch, command):
         self.batch = batch
         pipe = os.path.join(folder, f"turns-{id(self)}")
         os.mkfifo(pipe)
-        self.process = subprocess.Popen([word.replace("TURNS", pipe) for word in command],
-                                        stdout=subprocess.PIPE, text=True)
+        command = [word.replace("TURNS", pipe).replace("RENDEZVOUS", pipe + "-rendezvous") for word in command]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, "GLOO_SOCKET_IFNAME": "eth0"}
+                                        if command[0] == IN_NAMESPACES else None)
         self.turns = open(pipe, "w", buffering=1)
 
     def rates(self, way, steps):
@@ -46,12 +51,26 @@ class Engine:
         self.process.wait()
 
 
-def ours(batch, model, strategy="all-reduce"):
-    return batch, [BLOCKS, model, str(batch), strategy, "TURNS"]
+def ours(batch, model, **settings):
+    return batch, [BLOCKS, json.dumps({"model": model, "batch": batch, **settings}), "TURNS"]
 
 
 def ddp(batch, model, *flags):
     return batch, [*DDP, "--model", model, "--batch", str(batch), "--turns", "TURNS", *flags]
+
+
+def between_hosts(hosts, engine, *flags):
+    batch, command = engine
+    return batch, [IN_NAMESPACES, f"netns:hosts={hosts},bandwidth=100Mbps", *command, *flags]
+
+
+def interval(ordered):
+    """Of the median, at 95 %: as far in as so many values allow (of fewer than six, all of them)."""
+    n, inside, tail = len(ordered), 0, 0
+    while (tail := tail + math.comb(n, inside) / 2**n) <= 0.025:
+        inside += 1
+    low = max(0, inside - 1)
+    return ordered[low], ordered[-1 - low]
 
 
 def compare(title, rounds, steps, engines, contenders):
@@ -64,7 +83,7 @@ def compare(title, rounds, steps, engines, contenders):
             for name, (engine, way) in order[::-1] if turn % 2 else order:
                 by_worker = started[engine].rates(way, steps)
                 # Workers that keep step are as fast as the slower one.
-                rate = sum(by_worker) if way == "alone" else 2 * min(by_worker)
+                rate = sum(by_worker) if way == "alone" else len(by_worker) * min(by_worker)
                 if turn > 0:  # the first is for warming up
                     rates[name].append(rate)
         for engine in started.values():
@@ -72,18 +91,47 @@ def compare(title, rounds, steps, engines, contenders):
     report(title, rates)
 
 
+def compare_hooks(hosts, rounds):
+    """DDP's buckets are those of ours: 25 MiB, and 1 MiB for the first; PowerSGD has one bucket."""
+    def lockstep(**settings):
+        return between_hosts(hosts, ours(64, "mnist-cnn", workers=hosts, collective="auto", **settings))
+
+    def peer(hook):
+        return between_hosts(hosts, ddp(64, "mnist-cnn"), "--hook", hook, "--rendezvous", "RENDEZVOUS")
+
+    place = f"mnist-cnn, batch 64, {hosts} hosts at 100 Mbit/s"
+    compare(f"fp16, {place}", rounds, 5, {
+        "wfbp": lockstep(compress="fp16", overlap="wfbp"),
+        "merged": lockstep(compress="fp16", overlap="merged"),
+        "plain": lockstep(compress="fp16"),
+        "ddp": peer("fp16"),
+    }, {
+        "lockstep, wfbp": ("wfbp", "together"),
+        "lockstep, merged": ("merged", "together"),
+        "lockstep, no overlap": ("plain", "together"),
+        "PyTorch DDP, fp16_compress_hook": ("ddp", "together"),
+    })
+    compare(f"PowerSGD of rank 2, {place}", rounds, 10, {
+        "ours": lockstep(compress="powersgd:rank=2,start=2"),
+        "ddp": peer("powersgd:2"),
+    }, {
+        "lockstep": ("ours", "together"),
+        "PyTorch DDP, powerSGD_hook": ("ddp", "together"),
+    })
+
+
 def report(title, rates):
     print(f"\n## {title}")
     base = next(iter(rates))
     for name, values in rates.items():
         ratios = sorted(mine / other for mine, other in zip(rates[base], values))
-        quarter = len(ratios) // 4
+        quarter, (low, high) = len(ratios) // 4, interval(ratios)
         line = {"title": title, "engine": name, "rounds": len(ratios),
                 "samples_per_second": statistics.median(values), "ratio": statistics.median(ratios),
-                "ratio_quartiles": [ratios[quarter], ratios[-1 - quarter]],
+                "ratio_interval": [low, high], "ratio_quartiles": [ratios[quarter], ratios[-1 - quarter]],
                 "ratio_range": [ratios[0], ratios[-1]]}
         print(f"{name:<42}{line['samples_per_second']:9.1f} samples/s   {base} is {line['ratio']:.3f}x of it"
-              f"   (middle half {ratios[quarter]:.3f}..{ratios[-1 - quarter]:.3f},"
+              f"   (95 % {low:.3f}..{high:.3f}, middle half {ratios[quarter]:.3f}..{ratios[-1 - quarter]:.3f},"
               f" all {ratios[0]:.3f}..{ratios[-1]:.3f})", flush=True)
         print(json.dumps(line), file=sys.stderr)
 
@@ -91,7 +139,7 @@ def report(title, rates):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", choices=["mnist-cnn", "vgg16", "servers"])
+    parser.add_argument("--only", choices=["mnist-cnn", "vgg16", "servers", "hooks"])
     options = parser.parse_args()
     chosen = lambda name: options.only in (None, name)
     if chosen("mnist-cnn"):
@@ -120,12 +168,17 @@ def main():
     if chosen("servers"):
         wide = "mlp:width=4096,depth=2"
         compare("wide mlp, batch 4, 2 workers of one thread", options.rounds, 10, {
-            "servers": ours(4, wide, "parameter-server"),
+            "servers": ours(4, wide, strategy="parameter-server"),
             "all-reduce": ours(4, wide),
         }, {
             "parameter-server, co-located": ("servers", "together"),
             "all-reduce": ("all-reduce", "together"),
         })
+    if chosen("hooks") and os.geteuid() != 0:
+        print("the comparison with DDP's hooks is left out: network namespaces need root", file=sys.stderr)
+    elif chosen("hooks"):
+        for hosts in (2, 3):
+            compare_hooks(hosts, options.rounds)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ void Measured::add(const Result& repeat) {
   append(times_us, repeat.times_us);
   append(stream_us, repeat.stream_us);
   repeat_medians_us.push_back(median(repeat.times_us));
+  if (!repeat.memcpy_us.empty()) memcpy_medians_us.push_back(median(repeat.memcpy_us));
   if (repeat.wrong) wrong = wrong.value_or(0) + *repeat.wrong;
   bytes_sent_total = repeat.bytes_sent_total;
   bytes_sent_busiest = repeat.bytes_sent_busiest;
@@ -52,6 +53,11 @@ void Measured::add(const Result& repeat) {
 
 Spread speedup(const Measured& ours, const Measured& theirs) {
   return ratio(theirs.repeat_medians_us, ours.repeat_medians_us);
+}
+
+std::optional<Spread> times_of_memcpy(const Measured& m) {
+  if (m.memcpy_medians_us.empty()) return std::nullopt;
+  return ratio(m.repeat_medians_us, m.memcpy_medians_us);
 }
 
 std::vector<Measured> compare(std::span<const Contender> contenders, const Work& work, int repeats,

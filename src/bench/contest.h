@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ double median(std::vector<double> values);
 // The middle and the extremes.
 struct Spread {
   double median = 0, min = 0, max = 0;
+  bool operator==(const Spread&) const = default;
 };
 Spread spread(std::span<const double> values);
 
@@ -44,6 +46,7 @@ struct Measured {
   std::string chosen;
   std::vector<double> times_us, stream_us;  // all iterations of all repeats
   std::vector<double> repeat_medians_us;
+  std::vector<double> memcpy_medians_us;  // by repeat, where there was a copy beside
   std::optional<std::uint64_t> wrong, bytes_sent_total, bytes_sent_busiest;
 
   void add(const Result& repeat);
@@ -51,6 +54,10 @@ struct Measured {
 
 // How `ours` compares with `theirs` at the same work: theirs/ours of each repeat's median.
 Spread speedup(const Measured& ours, const Measured& theirs);
+
+// How many times longer it took than a copy of the same bytes, repeat by repeat; none where there
+// was no copy beside.
+std::optional<Spread> times_of_memcpy(const Measured&);
 
 // `work.collective` is each contender's own. `turn` is called before each measurement, to show
 // progress.

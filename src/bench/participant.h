@@ -1,10 +1,39 @@
 // One rank of an engine under test, ours or a peer's, and the one way all of them are timed.
 #pragma once
 
+#include <memory>
+
 #include "bench/work.h"
+#include "core/error.h"
 #include "core/values.h"
 
 namespace lockstep::bench {
+
+// One rank's part in rounds of pushes to servers and pulls. Servers add up what they get, from
+// zeros on; server k of K holds chunk(count, K, k) of the numbers.
+class PushPull {
+ public:
+  virtual ~PushPull() = default;
+
+  // On a server, all its life: until every worker has had its rounds and rests.
+  virtual bool serves() const = 0;
+  virtual void serve(int rounds) = 0;
+
+  // On workers. What this one pushes, the same in each round; what it has pulled, fp32. May be
+  // hollow.
+  virtual Values pushed() = 0;
+  virtual Values pulled() = 0;
+  virtual void barrier() = 0;  // of workers
+  virtual void push_and_pull(int round) = 0;
+  // Do servers add the mean of all pushes of a round, so that all workers pull the same? Else each
+  // push is added when it comes, and a worker pulls its own and some of the others'.
+  virtual bool averages() const = 0;
+  // After the last round; then pulled() has what all workers pushed.
+  virtual void rest() = 0;
+
+  // So far by this rank, if the engine can tell.
+  virtual std::optional<std::uint64_t> bytes_sent() const { return std::nullopt; }
+};
 
 class Participant {
  public:
@@ -34,6 +63,11 @@ class Participant {
   // ended.
   virtual void send(int to, Bytes bytes, int messages) = 0;
   virtual void recv(int from, Bytes bytes, int messages) = 0;
+
+  // Collective. The ranks begin anew: servers have zeros. Valid as long as this.
+  virtual std::unique_ptr<PushPull> push_pull(const Work& work) {
+    throw InternalError(fmt::format("this engine has no servers for {}", work.collective));
+  }
 
   // What runs for this work on these values, e.g. the algorithm that `auto` picks.
   virtual std::string chosen(const Work&, Values) = 0;

@@ -9,7 +9,6 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr int kPeriod = 5;
 constexpr int kBases = 4;                       // ranks 0..3 differ in their base
 constexpr std::size_t kBlock = 1024 * kPeriod;  // elements; a whole number of periods
 
@@ -41,11 +40,10 @@ void store(std::byte* at, Type type, int value) {
   }
 }
 
-std::vector<std::byte> block_of(Type type, Pattern p) {
+std::vector<std::byte> block_of(Type type, Pattern p, std::size_t first = 0) {
   const std::size_t width = size_of(type);
   std::vector<std::byte> block(kBlock * width);
-  for (std::size_t i = 0; i < kBlock; ++i)
-    store(&block[i * width], type, p.slope * static_cast<int>(i % kPeriod) + p.base);
+  for (std::size_t i = 0; i < kBlock; ++i) store(&block[i * width], type, element(p, first + i));
   return block;
 }
 
@@ -76,9 +74,9 @@ void fill(Bytes bytes, Type type, Pattern pattern) {
     std::memcpy(bytes.data + at, block.data(), std::min(block.size(), bytes.size - at));
 }
 
-std::size_t count_wrong(ConstBytes bytes, Type type, Pattern pattern) {
+std::size_t count_wrong(ConstBytes bytes, Type type, Pattern pattern, std::size_t first) {
   if (bytes.hollow()) return 0;
-  const auto block = block_of(type, pattern);
+  const auto block = block_of(type, pattern, first);
   const std::size_t width = size_of(type);
   std::size_t wrong = 0;
   for (std::size_t at = 0; at < bytes.size; at += block.size()) {

@@ -10,6 +10,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kOperations[] = {"allreduce", "p2p", "pushpull"};  // as in Operation
+
 json maybe(const std::optional<std::uint64_t>& value) { return value ? json(*value) : json(); }
 
 std::optional<std::uint64_t> number_at(const json& object, const char* key) {
@@ -25,13 +27,14 @@ void keep_slowest(std::vector<double>& slowest, const std::vector<double>& times
 
 }  // namespace
 
-std::string_view name_of(Operation o) { return o == Operation::allreduce ? "allreduce" : "p2p"; }
+std::string_view name_of(Operation o) { return kOperations[static_cast<std::size_t>(o)]; }
 
 Result join(const std::vector<Result>& parts) {
   Result all;
   for (const Result& one : parts) {
     keep_slowest(all.times_us, one.times_us);
     keep_slowest(all.stream_us, one.stream_us);
+    keep_slowest(all.memcpy_us, one.memcpy_us);
     if (one.wrong) all.wrong = all.wrong.value_or(0) + *one.wrong;
     if (one.bytes_sent_total) {
       all.bytes_sent_total = all.bytes_sent_total.value_or(0) + *one.bytes_sent_total;
@@ -49,18 +52,23 @@ std::string to_line(const Work& w) {
               {"type", name_of(w.type)},
               {"bytes", w.bytes},
               {"warmup", w.warmup},
-              {"iterations", w.iterations}}
+              {"iterations", w.iterations},
+              {"servers", w.servers}}
       .dump();
 }
 
 Work work_from(const std::string& line) try {
   const json object = json::parse(line);
-  return {object.at("operation") == name_of(Operation::p2p) ? Operation::p2p : Operation::allreduce,
+  const auto operation = std::ranges::find(kOperations, object.at("operation").get<std::string>());
+  if (operation == std::end(kOperations))
+    throw InternalError(fmt::format("'{}' names no operation of the bench", line));
+  return {static_cast<Operation>(operation - kOperations),
           object.at("collective"),
           type_named(object.at("type").get<std::string>()),
           object.at("bytes"),
           object.at("warmup"),
-          object.at("iterations")};
+          object.at("iterations"),
+          object.at("servers")};
 } catch (const json::exception& e) {
   throw InternalError(
       fmt::format("'{}' is not a line of work for a bench worker: {}", line, e.what()));
@@ -72,7 +80,8 @@ std::string to_line(const Result& r) {
               {"wrong", maybe(r.wrong)},
               {"bytes_sent_total", maybe(r.bytes_sent_total)},
               {"bytes_sent_busiest", maybe(r.bytes_sent_busiest)},
-              {"chosen", r.chosen}}
+              {"chosen", r.chosen},
+              {"memcpy_us", r.memcpy_us}}
       .dump();
 }
 
@@ -86,7 +95,8 @@ Result result_from(const std::string& line) try {
           number_at(object, "wrong"),
           number_at(object, "bytes_sent_total"),
           number_at(object, "bytes_sent_busiest"),
-          object.at("chosen")};
+          object.at("chosen"),
+          object.at("memcpy_us")};
 } catch (const json::exception& e) {
   throw InternalError(fmt::format("'{}' is not a bench worker's answer: {}", line, e.what()));
 }

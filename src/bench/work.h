@@ -12,16 +12,18 @@
 
 namespace lockstep::bench {
 
-enum class Operation : std::uint8_t { allreduce, p2p };
+enum class Operation : std::uint8_t { allreduce, p2p, pushpull };
 std::string_view name_of(Operation);
 
 struct Work {
   Operation operation = Operation::allreduce;
-  std::string collective;  // ours: a name from the table; the peers have their own
+  // Ours: a name from the table; the peers have their own. Of pushpull: the strategy.
+  std::string collective;
   Type type = Type::fp32;
   std::size_t bytes = 0;  // whole elements
   int warmup = 0;
   int iterations = 1;
+  int servers = 0;  // pushpull: the last so many ranks serve the others
 };
 
 // A measurement: one rank's, or several ranks' joined.
@@ -32,6 +34,9 @@ struct Result {
   // For one operation, where the engine counts: over all ranks, and by the rank that sent most.
   std::optional<std::uint64_t> bytes_sent_total, bytes_sent_busiest;
   std::string chosen;  // the algorithm that ran
+  // pushpull: a copy of as many bytes, taken after each iteration while all else rests; one rank
+  // only.
+  std::vector<double> memcpy_us = {};
 };
 
 // The slowest of each iteration; errors and bytes added up.

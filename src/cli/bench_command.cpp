@@ -1,4 +1,4 @@
-// lockstep bench allreduce|p2p
+// lockstep bench allreduce|p2p|pushpull
 #include <unistd.h>
 
 #include <cstdio>

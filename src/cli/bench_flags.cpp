@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bench/pattern.h"
+#include "cli/bench_push_pull.h"
 #include "collectives/all_reduce.h"
 #include "core/names.h"
 #include "core/options.h"
@@ -24,6 +25,7 @@ Examples:
   lockstep bench allreduce -n 64 --cluster sim:bandwidth=10Gbps,latency=50us
   lockstep bench allreduce --cluster netns:hosts=2,bandwidth=1Gbps --against gloo
   lockstep bench p2p --transport shm -b 8 -e 16M -f 4
+  lockstep bench pushpull -n 2 --servers 4 -b 100M -e 100M
   mpirun -n 4 lockstep bench allreduce --key-file job.key
   RANK=1 WORLD_SIZE=2 lockstep bench allreduce --join 10.0.0.1:29500 --key-file job.key
 )";
@@ -38,24 +40,30 @@ std::size_t size_from(const std::string& flag, const std::string& text) try {
   throw UsageError(fmt::format("{}: {}", flag, e.what()));
 }
 
-int ranks_from(const BenchFlags& flags, int least, int otherwise) {
-  const int asked = flags.ranks.empty() ? 0 : parse_integer("-n", flags.ranks, least, kMostRanks);
-  return ranks_in(flags.cluster, asked, otherwise);
+int workers_from(const BenchFlags& flags, int least, int otherwise) {
+  return flags.ranks.empty() ? otherwise : parse_integer("-n", flags.ranks, least, kMostRanks);
+}
+
+// Of a cluster: workers, and servers beside them.
+int ranks_from(const BenchPlan& plan, const BenchFlags& flags, int least, int ranks_per_host) {
+  const int servers = plan.work.servers;
+  const int asked = flags.ranks.empty() ? 0 : workers_from(flags, least, 0) + servers;
+  return ranks_in(flags.cluster, asked, std::max(2 + servers, ranks_per_host));
 }
 
 void read_simulated(BenchPlan& plan, const BenchFlags& flags, int least) {
   const Options options(flags.cluster == "local" ? "sim" : flags.cluster, network_keys());
   SimulatedCluster& cluster = plan.simulated.emplace(network_from(options));
-  cluster.ranks = plan.ranks = ranks_from(flags, least, std::max(2, cluster.ranks_per_host));
+  cluster.ranks = plan.ranks = ranks_from(plan, flags, least, cluster.ranks_per_host);
   check(cluster);
 }
 
 void read_netns(BenchPlan& plan, const BenchFlags& flags, int least) {
   NetnsOptions& netns = plan.netns.emplace(netns_from(flags.cluster));
-  plan.ranks = ranks_from(flags, least, std::max(2, netns.ranks_per_host));
+  plan.ranks = ranks_from(plan, flags, least, netns.ranks_per_host);
   if (plan.ranks % netns.ranks_per_host != 0)
     throw UsageError(
-        fmt::format("-n {} does not fill hosts of {} ranks", plan.ranks, netns.ranks_per_host));
+        fmt::format("{} ranks do not fill hosts of {} ranks", plan.ranks, netns.ranks_per_host));
   netns.hosts = plan.ranks / netns.ranks_per_host;
 }
 
@@ -75,7 +83,7 @@ void read_start(BenchPlan& plan, const BenchFlags& flags) {
         fmt::format("another launcher started this process as rank {} of {}: --cluster and "
                     "--against start processes of their own, leave them out",
                     plan.start->rank, plan.start->size));
-  if (!flags.ranks.empty() && flags.ranks != std::to_string(plan.start->size))
+  if (!flags.ranks.empty() && flags.ranks != std::to_string(plan.start->size - plan.work.servers))
     throw UsageError(fmt::format("-n is {}, but the launcher started {} ranks: leave -n out",
                                  flags.ranks, plan.start->size));
   plan.ranks = plan.start->size;
@@ -94,7 +102,27 @@ void read_place(BenchPlan& plan, const BenchFlags& flags, int least) {
   if (cluster == "netns") return read_netns(plan, flags, least);
   if (plan.transport != "loopback") read_start(plan, flags);
   if (plan.start) return;
-  plan.ranks = flags.ranks.empty() ? 2 : parse_integer("-n", flags.ranks, least, kMostRanks);
+  plan.ranks = workers_from(flags, least, 2) + plan.work.servers;
+}
+
+// Servers of `pushpull`, and what their strategies can do.
+void read_servers(BenchPlan& plan, const BenchFlags& flags) {
+  if (plan.work.operation != bench::Operation::pushpull) return;
+  plan.work.servers = parse_integer("--servers", flags.servers, 1, kMostRanks);
+  if (plan.work.type != Type::fp32)
+    throw UsageError(
+        fmt::format("servers hold fp32, not {}: leave --type out", name_of(plan.work.type)));
+}
+
+// Numbers grow with every push.
+void check_rounds(const BenchPlan& plan) {
+  const std::int64_t most = bench::most_ranks(plan.work.type);
+  const std::int64_t rounds = plan.work.warmup + plan.work.iterations;
+  if (plan.work.operation == bench::Operation::pushpull && rounds * plan.ranks > most)
+    throw UsageError(
+        fmt::format("fp32 holds the servers' numbers exactly for up to {} rounds of {} ranks, not "
+                    "{}: use a smaller -i",
+                    most / plan.ranks, plan.ranks, rounds));
 }
 
 // Virtual time does not vary, so there one round says it all.
@@ -114,6 +142,11 @@ void read_collectives(BenchPlan& plan, const BenchFlags& flags) {
     plan.collectives = {"messages"};
     return;
   }
+  if (plan.work.operation == bench::Operation::pushpull) {
+    for (const std::string_view name : cut_at_commas(flags.strategies))
+      plan.collectives.push_back(bench::pushing_strategy(std::string(name)));
+    return;
+  }
   if (flags.collectives == "all") {
     // `shared` needs all ranks on one host.
     const bool one_host =
@@ -128,6 +161,8 @@ void read_collectives(BenchPlan& plan, const BenchFlags& flags) {
 
 void read_peers(BenchPlan& plan, const BenchFlags& flags) {
   if (flags.against.empty()) return;
+  if (plan.work.operation == bench::Operation::pushpull)
+    throw UsageError("--against has no engine with servers: leave it out of `bench pushpull`");
   for (const std::string_view name : cut_at_commas(flags.against)) plan.against.emplace_back(name);
   for (const std::string& name : plan.against) index_named("engine", name, kPeers);
   if (plan.simulated)
@@ -150,6 +185,13 @@ BenchFlags::BenchFlags(CLI::App& bench) {
                    "Names from `lockstep list collectives`, separated by commas, or all")
       ->capture_default_str();
   p2p_ = add(bench, "p2p", "Time messages between ranks 0 and 1: latency and one-way stream");
+  pushpull_ = add(bench, "pushpull", "Time pushes of a vector to servers, and pulls of it");
+  pushpull_->add_option("--servers", servers, "Ranks that serve, beside those of -n")
+      ->capture_default_str();
+  pushpull_
+      ->add_option("--strategies", strategies,
+                   "parameter-server, asp: the code that pushes, separated by commas")
+      ->capture_default_str();
 }
 
 CLI::App* BenchFlags::add(CLI::App& bench, const std::string& name,
@@ -183,7 +225,9 @@ CLI::App* BenchFlags::add(CLI::App& bench, const std::string& name,
 }
 
 BenchPlan BenchFlags::plan() const {
-  const auto operation = p2p_->parsed() ? bench::Operation::p2p : bench::Operation::allreduce;
+  const auto operation = p2p_->parsed()        ? bench::Operation::p2p
+                         : pushpull_->parsed() ? bench::Operation::pushpull
+                                               : bench::Operation::allreduce;
   BenchPlan plan;
   plan.json = json;
   plan.work.operation = operation;
@@ -191,12 +235,19 @@ BenchPlan BenchFlags::plan() const {
   plan.sizes =
       bench::sizes_between(size_from("-b", first), size_from("-e", last),
                            parse_integer("-f", factor, 2, 1'000'000), size_of(plan.work.type));
-  read_place(plan, *this, operation == bench::Operation::p2p ? 2 : 1);
+  read_servers(plan, *this);
+  const int least = operation == bench::Operation::p2p ? 2 : 1;
+  read_place(plan, *this, least);
+  if (plan.ranks < least + plan.work.servers)
+    throw UsageError(
+        fmt::format("{} ranks are too few: `bench {}` needs at least {}, servers included",
+                    plan.ranks, name_of(operation), least + plan.work.servers));
   if (plan.ranks > bench::most_ranks(plan.work.type) && !plan.simulated)
     throw UsageError(
         fmt::format("{} holds the test values' sum exactly for up to {} ranks, not {}: use fp32",
                     name_of(plan.work.type), bench::most_ranks(plan.work.type), plan.ranks));
   read_counts(plan, *this);
+  check_rounds(plan);
   read_collectives(plan, *this);
   read_peers(plan, *this);
   return plan;

@@ -16,10 +16,10 @@ namespace lockstep {
 
 struct BenchPlan {
   bench::Work work;  // all but the collective and the size
-  int ranks = 2;
+  int ranks = 2;     // workers, and servers where there are any
   std::vector<std::size_t> sizes;
   int repeats = 5;
-  std::vector<std::string> collectives;
+  std::vector<std::string> collectives;       // of pushpull: strategies
   std::string transport;                      // auto|shm|ucx|loopback|simulated
   std::optional<SimulatedCluster> simulated;  // if transport is simulated
   std::optional<NetnsOptions> netns;
@@ -41,13 +41,14 @@ struct BenchFlags {
   HostFlags hosts;
   std::string ranks, warmup, iterations, repeats, against;
   std::string first = "4K", last = "100M", factor = "10", type = "fp32", collectives = "auto",
-              transport = "auto", cluster = "local";
+              transport = "auto", cluster = "local", servers = "1",
+              strategies = "parameter-server,asp";
   bool json = false;
 
  private:
   CLI::App* add(CLI::App& bench, const std::string& name, const std::string& description);
 
-  CLI::App* p2p_;
+  CLI::App *p2p_, *pushpull_;
 };
 
 }  // namespace lockstep

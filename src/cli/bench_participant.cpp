@@ -1,5 +1,6 @@
 #include "cli/bench_participant.h"
 
+#include "cli/bench_push_pull.h"
 #include "collectives/barrier.h"
 #include "measure/metered.h"
 #include "transport/channels.h"
@@ -53,6 +54,11 @@ void OurParticipant::send(int to, Bytes bytes, int messages) {
 
 void OurParticipant::recv(int from, Bytes bytes, int messages) {
   exchange(peers_, bytes, messages, [&](Bytes part) { return peers_.recv(from, kData, part); });
+}
+
+std::unique_ptr<PushPull> OurParticipant::push_pull(const Work& work) {
+  window_.reset();
+  return make_push_pull(rank_, work);
 }
 
 std::string OurParticipant::chosen(const Work& work, Values values) {

@@ -13,7 +13,7 @@ class OurParticipant : public Participant {
  public:
   enum class World { real, simulated, hollow };  // hollow: simulated, with a size and no data
   // The rank stays the caller's.
-  OurParticipant(Rank& rank, World world) : peers_(rank.peers), world_(world) {}
+  OurParticipant(Rank& rank, World world) : rank_(rank), peers_(rank.peers), world_(world) {}
 
   int rank() const override { return peers_.rank(); }
   int size() const override { return peers_.size(); }
@@ -24,6 +24,7 @@ class OurParticipant : public Participant {
   void all_reduce(const Work&, Values) override;
   void send(int to, Bytes bytes, int messages) override;
   void recv(int from, Bytes bytes, int messages) override;
+  std::unique_ptr<PushPull> push_pull(const Work&) override;
   std::string chosen(const Work&, Values) override;
   std::optional<std::uint64_t> counted_all_reduce(const Work&, Values) override;
   bool common_clock() const override;
@@ -32,6 +33,7 @@ class OurParticipant : public Participant {
  private:
   const AllReduceRow& row(const Work&);
 
+  Rank& rank_;
   Transport& peers_;
   const World world_;
   const AllReduceRow* row_ = nullptr;

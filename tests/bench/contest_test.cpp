@@ -93,6 +93,26 @@ TEST_F(Contest, UnknownFiguresAreNullAndNotZero) {
   EXPECT_THAT(table_row(row, 2), HasSubstr("N/A"));
 }
 
+TEST_F(Contest, TimesOfMemcpyAreTakenRepeatByRepeat) {
+  Measured row = run()[0];
+  EXPECT_EQ(times_of_memcpy(row), std::nullopt);
+  row.memcpy_medians_us = {5, 2, 10};
+  EXPECT_THAT(table_row(row, 3), HasSubstr("3.00x (2.00..5.50)"));
+  row.work.operation = Operation::pushpull;
+  row.work.servers = 1;
+  const auto line = nlohmann::json::parse(json_line(row, 3));
+  EXPECT_EQ(line["op"], "pushpull");
+  EXPECT_EQ(line["strategy"], "auto");
+  EXPECT_TRUE(line["collective"].is_null());
+  EXPECT_EQ(line["workers"], 2);
+  EXPECT_EQ(line["servers"], 1);
+  EXPECT_EQ(line["memcpy_us"], 5);
+  EXPECT_EQ(line["memcpy_ratio"], 3);
+  EXPECT_EQ(line["memcpy_ratio_min"], 2);
+  EXPECT_EQ(line["memcpy_ratio_max"], 5.5);
+  EXPECT_DOUBLE_EQ(line["busbw_GBps"].get<double>(), 2 * (100 << 20) / 11.0 / 1e3);
+}
+
 TEST(Report, SizesInWords) {
   EXPECT_EQ(size_in_words(4096), "4 KiB");
   EXPECT_EQ(size_in_words(1000), "1000 bytes");

@@ -45,6 +45,14 @@ TEST(Pattern, AMissingRankIsSeen) {
   EXPECT_EQ(count_wrong(bytes, Type::fp32, sum_of_contributions(4)), 100u);
 }
 
+TEST(Pattern, APartIsHeldAgainstItsPlaceInTheWhole) {
+  std::vector<float> values(6000);
+  const Bytes bytes{reinterpret_cast<std::byte*>(values.data()), 24000};
+  fill(bytes, Type::fp32, {2, 3});
+  EXPECT_EQ(count_wrong(bytes.part(28, 23972), Type::fp32, {2, 3}, 7), 0u);
+  EXPECT_EQ(count_wrong(bytes.part(28, 23972), Type::fp32, {2, 3}, 8), 5993u);
+}
+
 TEST(Pattern, HollowBytesArePassedOver) {
   fill({nullptr, 1u << 30}, Type::fp32, contribution(0));
   EXPECT_EQ(count_wrong({nullptr, 1u << 30}, Type::fp32, contribution(0)), 0u);

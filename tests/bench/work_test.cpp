@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 TEST(Work, SurvivesThePipe) {
-  const Work work{Operation::p2p, "ring", Type::bf16, 1234, 5, 20};
+  const Work work{Operation::pushpull, "asp", Type::bf16, 1234, 5, 20, 3};
   const Work read = work_from(to_line(work));
   EXPECT_EQ(read.operation, work.operation);
   EXPECT_EQ(read.collective, work.collective);
@@ -21,10 +21,11 @@ TEST(Work, SurvivesThePipe) {
   EXPECT_EQ(read.bytes, work.bytes);
   EXPECT_EQ(read.warmup, work.warmup);
   EXPECT_EQ(read.iterations, work.iterations);
+  EXPECT_EQ(read.servers, work.servers);
 }
 
 TEST(Result, SurvivesThePipeToTheBit) {
-  const Result result{{0.1, 1.0 / 3}, {2.5}, 7, std::nullopt, 42, "shared"};
+  const Result result{{0.1, 1.0 / 3}, {2.5}, 7, std::nullopt, 42, "shared", {1.0 / 7}};
   const std::string line = to_line(result);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const Result read = result_from(line);
@@ -34,6 +35,7 @@ TEST(Result, SurvivesThePipeToTheBit) {
   EXPECT_EQ(read.bytes_sent_total, std::nullopt);
   EXPECT_EQ(read.bytes_sent_busiest, result.bytes_sent_busiest);
   EXPECT_EQ(read.chosen, result.chosen);
+  EXPECT_EQ(read.memcpy_us, result.memcpy_us);
 }
 
 TEST(Result, AFailureArrivesAsItsReason) {
@@ -46,6 +48,7 @@ TEST(Result, GarbageIsAnError) {
   EXPECT_THROW(result_from("mpirun noticed that"), InternalError);
   EXPECT_THROW(result_from("{}"), InternalError);
   EXPECT_THROW(work_from("{\"operation\":1}"), InternalError);
+  EXPECT_THROW(work_from("{\"operation\":\"shuffle\"}"), InternalError);
 }
 
 TEST(Result, JoinsToTheSlowestRankOfEachIteration) {

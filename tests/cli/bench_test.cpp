@@ -46,6 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"bench allreduce --cluster netns:hosts=2 --against openmpi", "use --against gloo"},
         Mistake{"bench allreduce --type bf16 -n 40 --transport loopback", "up to 32 ranks"},
         Mistake{"bench allreduce --type fp16 --against gloo", "gloo have no fp16"},
+        Mistake{"bench pushpull --servers 0", "--servers must be a whole number from 1"},
+        Mistake{"bench pushpull --strategies asq", "did you mean 'asp'"},
+        Mistake{"bench pushpull --type fp64", "servers hold fp32"},
+        Mistake{"bench pushpull --against gloo", "no engine with servers"},
+        Mistake{"bench pushpull --cluster sim:hosts=2 --servers 2", "2 ranks are too few"},
+        Mistake{"bench pushpull -i 1000000 -n 4", "use a smaller -i"},
         Mistake{"bench allreduce --frobnicate", "--frobnicate"}, Mistake{"bench", "what to do?"},
         Mistake{"bench allreduce --colectives ring", "did you mean '--collectives'"},
         Mistake{"bench alreduce", "did you mean 'allreduce'"},
@@ -124,6 +130,45 @@ TEST(BenchP2p, MeasuresLatencyAndStream) {
   }
 }
 
+class BenchPushPull : public ::testing::TestWithParam<std::string> {};
+
+// Every worker pushes all its bytes and pulls as many, however many servers there are.
+TEST_P(BenchPushPull, EveryResultIsRightAndHasItsBytes) {
+  const Outcome outcome =
+      lockstep("bench pushpull -n 2 --servers 3 -b 4K -e 3M -f 1000 -w 1 -i 3 --repeats 2 --json " +
+               GetParam());
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto lines = outcome.json();
+  ASSERT_EQ(lines.size(), 4u);
+  for (const auto& line : lines) {
+    EXPECT_EQ(line["op"], "pushpull");
+    EXPECT_EQ(line["workers"], 2);
+    EXPECT_EQ(line["servers"], 3);
+    EXPECT_EQ(line["wrong"], 0);
+    EXPECT_GT(line["time_us"], 0);
+    EXPECT_EQ(line["bytes_sent_total"].get<double>(), 4 * line["bytes"].get<double>());
+    EXPECT_EQ(line["memcpy_ratio"].is_null(), line["transport"] == "simulated");
+  }
+  EXPECT_EQ(lines[0]["strategy"], "parameter-server");
+  EXPECT_EQ(lines[1]["strategy"], "asp");
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, BenchPushPull,
+                         ::testing::Values("--transport loopback", "--transport shm",
+                                           "--transport ucx", "--cluster sim"),
+                         [](const auto& info) {
+                           return info.param.substr(info.param.rfind(' ') + 1);
+                         });
+
+TEST(BenchPushPullAlone, SimulatedTimeIsThatOfTheLine) {
+  const Outcome outcome = lockstep(
+      "bench pushpull -n 1 --servers 1 -b 100M -e 100M --strategies asp --json --cluster "
+      "sim:bandwidth=10Gbps,latency=50us");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const double line_us = 2 * (100 << 20) / 1250.0;
+  EXPECT_NEAR(outcome.json().at(0)["time_us"].get<double>(), line_us, 0.01 * line_us);
+}
+
 TEST(BenchAllReduce, TableHasTheColumnsOfNcclTests) {
   const Outcome outcome =
       lockstep("bench allreduce -b 4K -e 4K -w 0 -i 1 --repeats 1 --transport loopback");
@@ -134,8 +179,8 @@ TEST(BenchAllReduce, TableHasTheColumnsOfNcclTests) {
 }
 
 TEST(Bench, HelpHasExamples) {
-  for (const char* command :
-       {"--help", "bench allreduce --help", "bench p2p --help", "list --help"}) {
+  for (const char* command : {"--help", "bench allreduce --help", "bench p2p --help",
+                              "bench pushpull --help", "list --help"}) {
     const Outcome outcome = lockstep(command);
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.out, HasSubstr("Examples:"));

@@ -186,8 +186,8 @@ bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replic
   } else]])
 bug("never applies a push" "${of_servers}" central_server.cpp [[    apply(replica, worker);
   } else]] [[  } else]])
-bug("gives old weights" "${of_servers}" central_server.cpp [[  copy(copied.bytes(), weights.bytes());]]
-    [[  if (clients_[worker].pushes < 2) copy(copied.bytes(), weights.bytes());]])
+bug("gives old weights" "${of_servers}" central_server.cpp [[copy(given.bytes(), weights.bytes());]]
+    [[if (clients_[worker].pushes < 2) copy(given.bytes(), weights.bytes());]])
 bug("scores something else at rest" "${of_servers}" central.cpp
     [[    copy(model.bytes(), model_->values().bytes());]] "")
 bug("steps twice" "${of_servers_that_step}" central.cpp
@@ -198,8 +198,8 @@ bug("steps twice" "${of_servers_that_step}" central.cpp
 bug("never steps" "${of_servers_that_step}" central.cpp
     [[  replica.apply_gradients(push.step, push.shard, push.updates);]] "")
 bug("steps with an old gradient" "${of_servers_that_step}" central.cpp
-    [[  copy(gradients.bytes(), push.values.bytes());]]
-    [[  if (push.updates == 0) copy(gradients.bytes(), push.values.bytes());]])
+    [[copy(gradients.bytes(), push.values.bytes());]]
+    [[if (push.updates == 0) copy(gradients.bytes(), push.values.bytes());]])
 bug("adds twice" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]]
     [[  combine(weights, push.values.bytes());
   combine(weights, push.values.bytes());]])

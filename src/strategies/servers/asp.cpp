@@ -38,6 +38,7 @@ class Asp final : public Central {
 
  private:
   bool steps() const override { return true; }
+  bool works_in_place() const override { return true; }
   bool apply(Replica& replica, const Push& push) override {
     step_with(replica, push);
     figures_.contributions.add(push.worker, 1, push.staleness);

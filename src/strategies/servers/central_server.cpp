@@ -10,6 +10,11 @@ namespace lockstep {
 
 using Wants = CentralRequest::Wants;
 
+namespace {
+// How long a push waits for weights that a worker of this host is copying.
+constexpr double kLentSeconds = 1;
+}  // namespace
+
 CentralServer::CentralServer(const Crew& crew, const MixAudit& proof, const PushCode& code,
                              CentralRule& rule, const Counts& counts)
     : crew_(crew),
@@ -36,6 +41,9 @@ void CentralServer::serve(Transport& lane, Replica& replica, std::uint64_t first
   } const at_the_end{clients_};
   lane_ = &lane;
   shard_ = crew_.shard(lane.rank() - crew_.workers, replica.weights().count());
+  in_place_ = rule_.works_in_place() && rule_.gives_turns() &&
+              takes_turns(code_, replica.weights().part(shard_));
+  for (int w = 0; w < crew_.workers; ++w) in_place_ &= lane.host_of(w) == lane.host_of(lane.rank());
   rule_.start(first);
   for (int w = 0; w < crew_.workers; ++w) {
     clients_[w].rests = false;
@@ -122,35 +130,41 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
   };
   if (client.brings) {
     const Slice part = client.coming.front();
-    const Values into = client.pushed->values().part(part);
+    const Values into = numbers_of(replica, worker).part(part);
     const Bytes landed = code_.landing(into, client.memory).part(0, arrival.bytes);
     require(code_.decode(landed, shard_.begin + part.begin, into), code_.most_bytes(into));
     client.coming.erase(client.coming.begin());
-    client.has_turn = false;
+    if (!in_place_) client.has_turn = false;
     if (client.told) {
       const Ending told = lane_->ending(client.told, lane_->patience());
       if (told.gone()) return lose(replica, worker, *told.failure);
       told.or_throw();
     }
-    if (!client.coming.empty()) return await_numbers(worker);
+    if (!client.coming.empty()) return await_numbers(replica, worker);
+    await_lent(replica);
     apply(replica, worker);
   } else {
     require(arrival.bytes == sizeof(CentralRequest), sizeof(CentralRequest));
     if (client.request.brings) {
-      if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
       client.brings = true;
-      const bool in_turn = rule_.gives_turns() && takes_turns(code_, client.pushed->values());
+      const bool in_turn =
+          rule_.gives_turns() && takes_turns(code_, replica.weights().part(shard_));
       if (in_turn) queue_.push_back(worker);
+      if (!in_place_ && !client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
       client.coming = parts_of_push(shard_.count, in_turn);
-      return await_numbers(worker);
+      return await_numbers(replica, worker);
     }
   }
   act(replica, worker);
 }
 
-void CentralServer::await_numbers(int worker) {
+Values CentralServer::numbers_of(Replica& replica, int worker) {
+  return in_place_ ? replica.gradients().part(shard_) : clients_[worker].pushed->values();
+}
+
+void CentralServer::await_numbers(Replica& replica, int worker) {
   Client& client = clients_[worker];
-  const Values into = client.pushed->values().part(client.coming.front());
+  const Values into = numbers_of(replica, worker).part(client.coming.front());
   const Tag tag = Tag{Purpose::gradients}.with_format(code_.format(into));
   client.receive = lane_->recv(worker, tag, code_.landing(into, client.memory));
 }
@@ -161,7 +175,7 @@ void CentralServer::apply(Replica& replica, int worker) {
   const CentralRule::Push push{worker,
                                client.request.step,
                                shard_,
-                               client.pushed->values(),
+                               numbers_of(replica, worker),
                                client.request.proof,
                                client.request.stamp,
                                updates_,
@@ -169,6 +183,7 @@ void CentralServer::apply(Replica& replica, int worker) {
   due_.push_back({1, push.proof});
   client.brought += push.proof;
   if (audited(replica, [&](Replica& watched) { return rule_.apply(watched, push); })) ++updates_;
+  client.has_turn = false;
 }
 
 bool CentralServer::audited(Replica& replica, const std::function<bool(Replica&)>& change) {
@@ -251,10 +266,10 @@ void CentralServer::answer_held(Replica& replica) {
 void CentralServer::give(int worker, const CentralAnswer& answer, Values weights, Purpose purpose) {
   std::list<Gift>& gifts = clients_[worker].gifts;
   auto gift = std::ranges::find_if(gifts, [](const Gift& g) { return g.sends.empty(); });
-  if (gift == gifts.end())
-    gift = gifts.insert(gift, Gift{{}, Scratch(weights, weights.count()), {}});
-  const Values copied = gift->given.values();
-  copy(copied.bytes(), weights.bytes());
+  if (gift == gifts.end()) gift = gifts.insert(gift, Gift{});
+  if (!in_place_ && !gift->given) gift->given.emplace(weights, weights.count());
+  const Values given = in_place_ ? weights : gift->given->values();
+  if (!in_place_) copy(given.bytes(), weights.bytes());
   gift->answer = answer;
   gift->answer.proof = proof_.of(weights, shard_.begin);
   gift->answer.own = clients_[worker].brought;
@@ -262,7 +277,35 @@ void CentralServer::give(int worker, const CentralAnswer& answer, Values weights
     proof_.fail("a server's weights changed by themselves");
   const Tag word = purpose == Purpose::weights ? kCentralAnswer : kCentralModel;
   gift->sends.push_back(lane_->send(worker, word, bytes_of(gift->answer)));
-  gift->sends.push_back(lane_->send(worker, central_numbers(purpose, copied), copied.bytes()));
+  gift->tag = central_numbers(purpose, given);
+  gift->sends.push_back(lane_->send(worker, gift->tag, given.bytes()));
+  gift->lent = in_place_ ? gift->sends.back().request() : Request{};
+}
+
+// A worker that asks waits for its answer, so this takes as long as a copy does. Whoever is stopped
+// meanwhile is no concern of the others: it gets a copy.
+void CentralServer::await_lent(Replica& replica) {
+  for (int w = 0; w < crew_.workers; ++w)
+    for (Gift& gift : clients_[w].gifts) {
+      const auto numbers =
+          std::ranges::find_if(gift.sends, [&](const Pending& send) { return send.is(gift.lent); });
+      if (numbers == gift.sends.end()) continue;
+      const Ending ending = lane_->ending(*numbers, {lane_->now() + kLentSeconds});
+      if (ending.gone()) {
+        lose(replica, w, *ending.failure);
+        break;
+      }
+      const bool again = ending.late() && lane_->give_up(gift.lent);
+      numbers->ended();
+      if (again) {
+        const Values weights = replica.weights().part(shard_);
+        if (!gift.given) gift.given.emplace(weights, weights.count());
+        copy(gift.given->values().bytes(), weights.bytes());
+        *numbers = lane_->send(w, gift.tag, gift.given->values().bytes());
+      } else {
+        gift.sends.erase(numbers);
+      }
+    }
 }
 
 void CentralServer::give_to_all_that_rest(Replica& replica) {

@@ -22,7 +22,9 @@ class CentralRule {
     int worker;
     std::uint64_t step;
     Slice shard;
-    Values values;        // the shard's; may be written, and stay until this worker brings the next
+    // The shard's; may be written, and stay until this worker brings the next, if the rule does not
+    // work in place.
+    Values values;
     Projection proof;     // of what the worker sent
     std::uint64_t stamp;  // see CentralRequest
     // Updates of this shard so far, and those of them that the worker had not seen when it last
@@ -37,6 +39,10 @@ class CentralRule {
   // What that does: one step of the optimiser with what was brought; else it is added to the
   // weights, and what had come before and was not added yet.
   virtual bool steps() const { return false; }
+  // True: apply() steps at once with what was brought, and nothing else changes the weights. Then,
+  // where all workers are on the server's host, long pushes land in the replica's gradients, and
+  // answers go from where the weights are; push.values are of no use after apply().
+  virtual bool works_in_place() const { return false; }
   // May this worker, which wants weights with at least that clock, have them now? Else it is asked
   // again whenever anything has happened.
   virtual bool may_read(int /*worker*/, std::uint64_t /*oldest*/) const { return true; }
@@ -73,11 +79,14 @@ class CentralServer {
     std::uint64_t oldest;
     std::optional<double> held_since = {};  // if the rule did not allow it at once
   };
-  // What is on its way to a worker: a copy, so that the next push is applied meanwhile.
+  // What is on its way to a worker: a copy, so that the next push is applied meanwhile; or the
+  // weights themselves, and then the next push waits for them.
   struct Gift {
     CentralAnswer answer;
-    Scratch given;
-    std::vector<Pending> sends;  // none: it has arrived
+    std::optional<Scratch> given;  // the copy; none: there never was one
+    std::vector<Pending> sends;    // none: it has arrived
+    Tag tag = {};                  // of the numbers
+    Request lent = {};             // sends the weights themselves
   };
   // A worker, as the server sees it. One receive is open from each that is neither gone nor rests,
   // so that its death is noticed whatever it does.
@@ -103,9 +112,13 @@ class CentralServer {
   };
 
   bool anyone_active() const;
+  // Where the numbers of a worker land.
+  Values numbers_of(Replica&, int worker);
+  // Until the weights can change: none are on their way from where they are.
+  void await_lent(Replica&);
   void await_request(int worker);
   // The open receive is of the next part of its numbers from now on.
-  void await_numbers(int worker);
+  void await_numbers(Replica&, int worker);
   // Waits for any worker, and does what it asks for.
   void turn(Replica&);
   void arrived(Replica&, int worker, const Arrival&);
@@ -119,7 +132,7 @@ class CentralServer {
   // have as the rule says: by all of `due_`.
   bool audited(Replica&, const std::function<bool(Replica&)>& change);
   void answer_held(Replica&);
-  // Sends a copy of the weights after the answer.
+  // Sends the weights, or a copy, after the answer.
   void give(int worker, const CentralAnswer&, Values weights, Purpose);
   void give_to_all_that_rest(Replica&);
   // Goes on without a worker, or throws, if all have to stop.
@@ -131,6 +144,9 @@ class CentralServer {
   CentralRule& rule_;
   Transport* lane_ = nullptr;  // while it serves
   Slice shard_;
+  // Pushes land in the replica's gradients, so that one is applied before the next worker has its
+  // turn: the server itself copies them, and would gain nothing by an earlier one.
+  bool in_place_ = false;
   std::vector<Client> clients_;  // by worker
   std::uint64_t updates_;
   std::vector<Term> due_;              // brought, and not in the weights yet

@@ -3,6 +3,7 @@
 
 #include "central_cases.h"
 #include "eventually.h"
+#include "strategies/servers/central_messages.h"
 
 namespace lockstep::testing {
 namespace {
@@ -91,6 +92,58 @@ TEST_P(Asp, InTurnEachIsStaleByTheNumberOfTheOthers) {
   const auto outcome = run_apart(GetParam(), t);
   // In the first round 0, 1, 2 and 3 updates had been made since the common start.
   EXPECT_THAT(outcome[4].contributions.staleness, ElementsAre(1, 1, 1, 77));
+}
+
+// Long answers go from where the weights are. A worker that does not take its own, as if it were
+// stopped, holds the others up for a moment, and gets what it asked for.
+TEST_P(Asp, AWorkerThatIsStoppedIsNoConcernOfOthers) {
+  if (GetParam().name == "simulated") return;  // where a rank that asks is in its wait
+  constexpr std::size_t kCount = 100'000;
+  constexpr int kOther = 1, kServer = 2, kSteps = 5;
+  std::atomic<bool> answered = false, done = false;
+  const auto samples = even_samples(2);
+  const auto step_at = [&](std::uint64_t n) { return Step{n, 0, samples}; };
+  Floats late(kCount), model(kCount);
+  GetParam().run(
+      3,
+      [&](Rank& rank) {
+        ToyReplica replica(&rank.peers, Memory::window, kCount, 1);
+        const auto asp = make_strategy("asp", {rank, 2, 1, false, all_reduce_named("ring")});
+        asp->begin(replica);
+        if (rank.rank() == kServer) {
+          asp->parts().serving->serve(replica, step_at, 0, kSteps);
+        } else if (rank.rank() == kOther) {
+          ASSERT_TRUE(eventually([&] { return answered.load(); }));
+          for (int t = 0; t < kSteps; ++t) {
+            std::ranges::fill(replica.gradient_span(), -1.f);
+            asp->update(replica, step_at(t));
+          }
+          done = true;
+          asp->parts().apart->rest(replica);
+        } else {
+          Transport& peers = rank.peers;
+          const auto ask = [&](CentralRequest::Wants wants, Tag word, Purpose purpose, Floats& into,
+                               const std::function<bool()>& takes_it) {
+            CentralRequest request{wants};
+            CentralAnswer answer;
+            const Values values(into.data(), kCount, Type::fp32);
+            peers.wait(peers.send(kServer, kCentralRequest, bytes_of(request)));
+            ASSERT_TRUE(eventually([&] { return peers.probe(kServer, word).has_value(); }));
+            ASSERT_TRUE(eventually(takes_it));
+            peers.wait(peers.recv(kServer, word, bytes_of(answer)));
+            peers.wait(peers.recv(kServer, central_numbers(purpose, values), values.bytes()));
+          };
+          ask(CentralRequest::Wants::weights, kCentralAnswer, Purpose::weights, late, [&] {
+            answered = true;
+            return done.load();
+          });
+          ask(CentralRequest::Wants::rest, kCentralModel, Purpose::evaluation, model,
+              [] { return true; });
+        }
+      },
+      FabricOptions{});
+  EXPECT_EQ(late, Floats(kCount, 0.f));
+  EXPECT_EQ(model, Floats(kCount, static_cast<float>(kSteps)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Asp, ::testing::ValuesIn(strategy_worlds()), world_name);
