@@ -169,8 +169,25 @@ TEST_F(Accounting, ARunOnProcessesMeasuresWhatASimulationNeeds) {
   EXPECT_GT(outcome.profile.coding[0].decode_s_per_number, 0);
   const Json run = summary(config_, outcome.result);
   EXPECT_EQ(run.at("workers_detail")[0].at("numbers_encoded"), 5 * kNumbers);
-  EXPECT_EQ(run.at("compression").at("link_is_measured"), true);
-  EXPECT_GT(run.at("compression").at("link_bits_per_second"), 0);
+}
+
+// Of two ranks that communicated for 3 s each, coding among it, and for 1 s beside backward.
+TEST_F(Accounting, WhereNoSettingSaysWhatALinkCarriesItIsMeasured) {
+  TrainResult result;
+  for (int r = 0; r < 2; ++r) {
+    RankReport report;
+    report.rank = r;
+    report.spent = {.communicate_s = 3, .hidden_s = 1};
+    report.coding = {.encode_s = 1.5, .decode_s = 0.5, .plain_bytes = 3000, .sent_bytes = 1000};
+    report.exchanged.bytes_sent = 1000;
+    result.ranks.push_back(to_json(report));
+  }
+  const Json c = summary(config_, result).at("compression");
+  EXPECT_EQ(c.at("link_is_measured"), true);
+  EXPECT_EQ(c.at("link_bits_per_second"), 8 * 1000 / 2.0);
+  EXPECT_EQ(c.at("break_even_bits_per_second"), 8 * 2000 / 2.0);
+  result.link_bytes_per_s = 10;
+  EXPECT_EQ(summary(config_, result).at("compression").at("link_bits_per_second"), 80);
 }
 
 }  // namespace
