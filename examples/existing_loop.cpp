@@ -37,7 +37,8 @@ void train(lockstep::Rank& rank) {  // ours: the parameter
   const Spirals data(6000);
   torch::nn::Sequential net = network();
   torch::optim::Adam optimiser(net->parameters(), 1e-2);
-  lockstep::Averager averager(rank, net->parameters());  // ours
+  lockstep::Averager averager(rank, net->parameters(),
+                              lockstep::Carriage{.overlap = "wfbp"});  // ours
 
   for (int epoch = 1; epoch <= kEpochs; ++epoch) {
     double loss_sum = 0;
@@ -45,12 +46,14 @@ void train(lockstep::Rank& rank) {  // ours: the parameter
     order = order.chunk(rank.size())[rank.rank()];  // ours: equal shares, equally many steps
     const auto batches = order.split(kBatch);
     for (std::size_t b = 0; b < batches.size(); ++b) {
+      const bool steps = (b + 1) % kBatchesPerStep == 0;
       const torch::Tensor output = net->forward(data.x.index_select(0, batches[b]));
       const torch::Tensor loss =
           torch::nn::functional::cross_entropy(output, data.y.index_select(0, batches[b]));
+      if (steps) averager.last_backward();  // ours: what the next backward leaves can be sent
       (loss / kBatchesPerStep).backward();
       loss_sum += loss.item<double>();
-      if ((b + 1) % kBatchesPerStep != 0) continue;
+      if (!steps) continue;
       averager.average_gradients();  // ours
       torch::nn::utils::clip_grad_norm_(net->parameters(), 1.0);
       optimiser.step();

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "cluster/output.h"
 #include "cluster/start.h"
 #include "collectives/gather.h"
+#include "compression/registry.h"
 #include "core/json_text.h"
 #include "core/whole_file.h"
 #include "measure/machine.h"
@@ -278,14 +280,24 @@ Json facts_of(const Experiment& experiment, std::size_t parameters) {
     const std::string profile = to_json(*simulation.profile).dump();
     facts["compute"]["profile_sha256"] = checksum({profile.data(), profile.size()});
   }
+  if (const std::string& compress = experiment.config.compress; !compress.empty()) {
+    const CodingRate rate =
+        simulation.coding_of(full_compressor_spec(compress)).value_or(CodingRate{});
+    facts["compute"]["encode_seconds_per_number"] = rate.encode_s_per_number;
+    facts["compute"]["decode_seconds_per_number"] = rate.decode_s_per_number;
+  }
   return facts;
 }
 
 // What came of a run, to its folder and to the profile that it was asked for. The result comes
 // last: a run that has one has all that was asked of it.
 void keep(const TrainConfig& config, const WorkerOutcome& outcome, const RunFolder& folder) {
-  if (!config.profile_out.empty())
-    write_whole(config.profile_out, json_text(to_json(outcome.profile), 1) + "\n");
+  if (!config.profile_out.empty()) {
+    Profile profile = outcome.profile;
+    if (std::filesystem::exists(config.profile_out))
+      add_rates(profile, read_profile(config.profile_out).coding);
+    write_whole(config.profile_out, json_text(to_json(profile), 1) + "\n");
+  }
   folder.write_result(summary(config, outcome.result));
 }
 

@@ -48,6 +48,7 @@ void check_profile_out(const std::string& file) {
   const fs::path path = file, folder = path.parent_path();
   if (fs::is_directory(path) || !(folder.empty() || fs::is_directory(folder)))
     throw UsageError(fmt::format("--profile-out {} must be a file in a folder that exists", file));
+  if (fs::exists(path)) (void)read_profile(file);  // whose rates of other compressors stay
 }
 
 }  // namespace

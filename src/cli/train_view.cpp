@@ -35,6 +35,38 @@ std::string straggler_in_words(const Json& s) {
                      time_in_words(it["waited_for_seconds"].get<double>()));
 }
 
+std::string bandwidth_in_words(const Json& bits_per_second) {
+  const double mbps = bits_per_second.get<double>() / 1e6;
+  return mbps < 1000 ? fmt::format("{:.3g} Mbit/s", mbps)
+                     : fmt::format("{:.3g} Gbit/s", mbps / 1e3);
+}
+
+// What it cost, what it saved, above which bandwidth it stops paying, and where this run was.
+std::string compression_in_words(const Json& c) {
+  const auto before = c["bytes_before"].get<double>(), after = c["bytes_after"].get<double>();
+  const double coding_s = c["encode_seconds"].get<double>() + c["decode_seconds"].get<double>();
+  std::string text =
+      fmt::format("compression cost {} of encoding and {} of decoding on all ranks",
+                  time_in_words(c["encode_seconds"]), time_in_words(c["decode_seconds"]));
+  if (after >= before)
+    return text + fmt::format(" and saved nothing ({} sent in place of {}): it never pays here\n",
+                              bytes_in_words(after), bytes_in_words(before));
+  text +=
+      fmt::format(" and saved {} of {}", bytes_in_words(before - after), bytes_in_words(before));
+  if (coding_s <= 0) return text + ": where coding is charged no time it always pays\n";
+  const Json &even = c["break_even_bits_per_second"], &link = c["link_bits_per_second"];
+  text += fmt::format("; it stops paying above {} a rank", bandwidth_in_words(even));
+  if (link.is_null()) return text + "\n";
+  // A line carries at least what its messages moved at.
+  const bool measured = c["link_is_measured"], below = link.get<double>() < even.get<double>();
+  return text + fmt::format(", and this run's {} {}, so it {}\n",
+                            measured ? "messages moved at" : "links carry",
+                            bandwidth_in_words(link),
+                            !below     ? "did not pay"
+                            : measured ? "seems to have paid"
+                                       : "paid");
+}
+
 }  // namespace
 
 TrainView::TrainView(Output& out, std::uint64_t epochs, bool tells)
@@ -92,14 +124,7 @@ void TrainView::summary(const Json& s, const std::string& folder) {
   if (!s["steady_samples_per_second"].is_null())
     add(" ({:.0f} without start and tail)", s["steady_samples_per_second"].get<double>());
   add("\n");
-  if (const Json& c = s["compression"]; !c.is_null()) {
-    add("compression: {} sent in place of {}, {} to encode and {} to decode",
-        bytes_in_words(c["bytes_after"]), bytes_in_words(c["bytes_before"]),
-        time_in_words(c["encode_seconds"]), time_in_words(c["decode_seconds"]));
-    if (const Json& even = c["break_even_bits_per_second"]; !even.is_null())
-      add("; it pays where links have less than {:.0f} Mbit/s", even.get<double>() / 1e6);
-    add("\n");
-  }
+  if (!s["compression"].is_null()) text += compression_in_words(s["compression"]);
   if (!s["overlap"].is_null())
     add("overlap: {} of exchange beside backward, in {} buckets\n",
         time_in_words(s["overlap"]["hidden_seconds"]), s["buckets"].size());

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "collectives/all_reduce.h"
 #include "collectives/broadcast.h"
@@ -92,7 +93,10 @@ class Averager::Parts {
   }
 
   void average_gradients() {
-    is_last_ = false;
+    if (std::exchange(is_last_, false) && hooks_->is_stale())
+      throw UsageError(
+          "a second backward came after last_backward(), and changed gradients that were already "
+          "on their way: call last_backward() right before the last backward of the step");
     for (std::size_t i = 0; i < model_.tensors().size(); ++i)
       if (!lies_at(model_.tensors()[i].grad(), gradient(i)))
         throw UsageError(

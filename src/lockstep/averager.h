@@ -10,13 +10,15 @@
 //   torch::nn::utils::clip_grad_norm_(net->parameters(), 1.0);
 //   optimiser.step();
 //
-// Gradients can go in fewer bytes, and while backward still runs.
+// Gradients can go in fewer bytes, and while backward still runs. A loop that accumulates says
+// which backward is the last.
 //
-// Sample, with Rank& rank, torch::nn::Linear net, torch::Tensor loss:
+// Sample, with Rank& rank, torch::nn::Linear net, torch::Tensor loss, torch::Tensor last_loss:
 //
 //   Averager averager(rank, net->parameters(), Carriage{.compress = "fp16", .overlap = "wfbp"});
+//   loss.backward();           // any number of these, or none
 //   averager.last_backward();  // gradients are final after the backward that follows
-//   loss.backward();
+//   last_loss.backward();
 //   averager.average_gradients();
 //
 // Gradients must be zeroed in place (Optimizer::zero_grad(), Module::zero_grad(false)), not
@@ -56,11 +58,12 @@ class Averager {
   Averager& operator=(const Averager&) = delete;
 
   // With overlap: the next backward is the last before average_gradients(), so that what it leaves
-  // is final. Without this call the exchange begins in average_gradients().
+  // is final. Without this call the exchange begins in average_gradients(), and so it does where
+  // nothing overlaps. As long as nothing else is different, the mean has the same bits.
   void last_backward();
   // On return all ranks hold the mean of their gradients, the same bits; each rank counts once.
-  // UsageError if a gradient is no longer where it was put. TransportError names a peer that is
-  // gone.
+  // UsageError if a gradient is no longer where it was put, or if another backward came after the
+  // last one. TransportError names a peer that is gone.
   void average_gradients();
   // The same for weights, which always go as they are: for loops that step by themselves for a
   // while.

@@ -11,10 +11,15 @@ namespace lockstep {
 nlohmann::ordered_json to_json(const Profile& p) {
   auto ready = nlohmann::ordered_json::array();
   for (const auto& [part, ready_s] : p.ready) ready.push_back({part.begin, part.count, ready_s});
-  return {{"kind", "lockstep profile"}, {"model", p.model},
-          {"batch", p.batch},           {"threads", p.threads},
-          {"forward_s", p.forward_s},   {"backward_s", p.backward_s},
-          {"apply_s", p.apply_s},       {"ready", ready}};
+  auto coding = nlohmann::ordered_json::array();
+  for (const CodingRate& rate : p.coding)
+    coding.push_back({{"compressor", rate.compressor},
+                      {"workers", rate.workers},
+                      {"encode_s_per_number", rate.encode_s_per_number},
+                      {"decode_s_per_number", rate.decode_s_per_number}});
+  return {{"kind", "lockstep profile"}, {"model", p.model},         {"batch", p.batch},
+          {"threads", p.threads},       {"forward_s", p.forward_s}, {"backward_s", p.backward_s},
+          {"apply_s", p.apply_s},       {"ready", ready},           {"coding", coding}};
 }
 
 Profile read_profile(const std::string& path) {
@@ -28,6 +33,13 @@ Profile read_profile(const std::string& path) {
         p.ready.push_back({{part.at(0), part.at(1)}, part.at(2)});
         positive = positive && p.ready.back().ready_s >= 0;
       }
+    if (json.contains("coding"))
+      for (const auto& rate : json.at("coding")) {
+        p.coding.push_back({rate.at("compressor"), rate.at("workers"),
+                            rate.at("encode_s_per_number"), rate.at("decode_s_per_number")});
+        positive = positive && p.coding.back().encode_s_per_number >= 0 &&
+                   p.coding.back().decode_s_per_number >= 0;
+      }
     if (!positive)
       throw UsageError(fmt::format("the profile {} has times that are not positive", path));
     return p;
@@ -35,6 +47,13 @@ Profile read_profile(const std::string& path) {
     throw UsageError(
         fmt::format("{} is not a profile: write one with lockstep train --profile-out", path));
   }
+}
+
+void add_rates(Profile& profile, const std::vector<CodingRate>& rates) {
+  for (const CodingRate& rate : rates)
+    if (std::ranges::find(profile.coding, rate.compressor, &CodingRate::compressor) ==
+        profile.coding.end())
+      profile.coding.push_back(rate);
 }
 
 void Profiler::Latest::add(double seconds) {

@@ -41,6 +41,19 @@ void StepClock::optimised(double since, double until) {
   now_.optimiser_s += until - since;
 }
 
+void StepClock::backward(double since, double until) {
+  now_.backward_at = at_first(since);
+  now_.backward_s = until - since;
+}
+
+void StepClock::exchanged(std::span<const BucketSpan> spans) {
+  for (BucketSpan span : spans) {
+    span.start = at_first(span.start);
+    span.end = at_first(span.end);
+    if (span.start >= now_.start) now_.spans.push_back(span);
+  }
+}
+
 void StepClock::end() {
   now_.end = at_first(clock_.now());
   training_s_ += now_.end - now_.start;

@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "core/bucket_span.h"
+#include "core/replica.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -32,6 +35,9 @@ struct TimedStep {
   // From here on known once settled.
   double wait_s = 0;
   int last = 0;  // the rank that was ready last: the lowest of several
+  // For the timeline.
+  double backward_at = 0, backward_s = 0;  // the last one, of the last micro-batch; 0: not known
+  std::vector<BucketSpan> spans = {};      // of buckets that were exchanged in it
 
   double compute_s() const { return ready - start + optimiser_s; }
   double exchange_s() const { return end - ready - optimiser_s; }
@@ -48,6 +54,10 @@ class StepClock {
   void ready();
   void end();
   void optimised(double since, double until);
+  // Of the step that goes on, for the timeline.
+  void backward(double since, double until);
+  // Spans that began before this step were told before.
+  void exchanged(std::span<const BucketSpan>);
   // Of the step that goes on, so long this rank only waited: for ranks that go apart, which can't
   // see it from each other's stamps.
   void waited(double seconds) { now_.wait_s += seconds; }

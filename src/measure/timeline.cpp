@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kOpening = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
 constexpr std::string_view kClosing = "\n]}\n";
 constexpr const char* kLanes[] = {"compute", "communicate", "wait", "evaluate"};
+constexpr const char* kParts[] = {"encode", "exchange", "decode"};
 
 // Not 0, which Perfetto takes for the idle task; and no two ranks' lanes share a number, since it
 // takes thread numbers for the machine's.
@@ -87,28 +88,43 @@ StepWindow step_window(const std::string& text) {
 
 std::vector<LaneEvent> lanes_of(const TimedStep& s) {
   std::vector<LaneEvent> events;
-  const auto add = [&](Lane lane, double start, double end) {
-    if (end > start) events.push_back({lane, start, end});
+  const auto add = [&](Lane lane, double start, double end, const char* name = nullptr) {
+    if (end > start) events.push_back({lane, start, end, name});
   };
   double wait = s.wait_s;
   const auto exchange = [&](double start, double end) {
     const double waited = std::clamp(wait, 0.0, std::max(0.0, end - start));
     wait -= waited;
     add(Lane::wait, start, start + waited);
-    add(Lane::communicate, start + waited, end);
+    if (s.spans.empty()) add(Lane::communicate, start + waited, end);
   };
-  add(Lane::compute, s.start, s.ready);
+  const auto spans = [&] {
+    for (const BucketSpan& span : s.spans)
+      if (span.end > span.start)
+        events.push_back(
+            {Lane::communicate, span.start, span.end, kParts[static_cast<int>(span.part)], &span});
+    return events;
+  };
+  if (s.backward_s > 0) {
+    const double begin = std::clamp(s.backward_at, s.start, s.ready);
+    const double end = std::clamp(s.backward_at + s.backward_s, begin, s.ready);
+    add(Lane::compute, s.start, begin, "forward");
+    add(Lane::compute, begin, end, "backward");
+    add(Lane::compute, end, s.ready);
+  } else {
+    add(Lane::compute, s.start, s.ready);
+  }
   if (s.optimiser_s <= 0) {
     exchange(s.ready, s.end);
-    return events;
+    return spans();
   }
   // Several calls are drawn as one, from the first, as far as the step goes.
   const double start =
       std::clamp(s.optimiser_at, s.ready, std::max(s.ready, s.end - s.optimiser_s));
   exchange(s.ready, start);
-  add(Lane::compute, start, start + s.optimiser_s);
+  add(Lane::compute, start, start + s.optimiser_s, "optimiser");
   exchange(start + s.optimiser_s, s.end);
-  return events;
+  return spans();
 }
 
 Timeline::Timeline(const std::string& path, int workers, int ranks, std::uint64_t step)
@@ -130,13 +146,17 @@ Timeline::~Timeline() { close(fd_); }
 
 void Timeline::add(int rank, std::uint64_t step, const LaneEvent& event) {
   const auto out = std::back_inserter(kept_);
+  const char* const lane = kLanes[static_cast<int>(event.lane)];
   fmt::format_to(out,
                  ",\n"
-                 R"({{"name":"{}","ph":"X","pid":{},"tid":{},)",
-                 kLanes[static_cast<int>(event.lane)], process_of(rank),
+                 R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},)",
+                 event.name ? event.name : lane, lane, process_of(rank),
                  thread_of(rank, event.lane));
-  fmt::format_to(out, R"("ts":{:.3f},"dur":{:.3f},"args":{{"step":{}}}}})", 1e6 * event.start,
+  fmt::format_to(out, R"("ts":{:.3f},"dur":{:.3f},"args":{{"step":{})", 1e6 * event.start,
                  1e6 * (event.end - event.start), step);
+  if (event.span)
+    fmt::format_to(out, R"(,"bucket":{},"bytes":{})", event.span->bucket, event.span->bytes);
+  fmt::format_to(out, "}}}}");
 }
 
 void Timeline::flush() {

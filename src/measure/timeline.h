@@ -1,6 +1,7 @@
 // timeline.json: what every rank did when, as a Chrome trace that Perfetto and chrome://tracing
-// open. A process for each rank, in it a lane each for compute, communicate, wait and evaluate. The
-// file is whole JSON after every write.
+// open. A process for each rank, in it a lane each for compute, communicate, wait and evaluate;
+// where gradients go in buckets, communicate has what was done with each of them, beside backward
+// where they overlap. The file is whole JSON after every write.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,8 +25,12 @@ enum class Lane { compute, communicate, wait, evaluate };
 struct LaneEvent {
   Lane lane;
   double start = 0, end = 0;
+  const char* name = nullptr;        // none: the lane's
+  const BucketSpan* span = nullptr;  // whose bucket and bytes are shown; outlives this
 };
-// A settled step in order of time: exchanging is waiting first, around what the optimiser took.
+// A settled step in order of time: exchanging is waiting first, around what the optimiser took. In
+// place of that the lane of communication has the spans of buckets, if there are any, at the end.
+// The step outlives what this returns.
 std::vector<LaneEvent> lanes_of(const TimedStep&);
 
 class Timeline {

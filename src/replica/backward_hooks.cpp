@@ -32,7 +32,10 @@ BackwardHooks::~BackwardHooks() {
 }
 
 void BackwardHooks::fired(std::size_t parameter) {
-  if (reported_[parameter]) return;
+  if (reported_[parameter]) {
+    stale_ = true;
+    return;
+  }
   reported_[parameter] = true;
   ready_(parameters_[parameter].slice);
 }
@@ -50,6 +53,9 @@ void BackwardHooks::flush() {
   if (run.count > 0) ready_(run);
 }
 
-void BackwardHooks::forget() { reported_.assign(parameters_.size(), false); }
+void BackwardHooks::forget() {
+  reported_.assign(parameters_.size(), false);
+  stale_ = false;
+}
 
 }  // namespace lockstep

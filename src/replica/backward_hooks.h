@@ -24,6 +24,8 @@ class BackwardHooks {
   void flush();
   // Starts over without reports: after a backward that failed.
   void forget();
+  // Has another backward changed what was reported as final, since it last started over?
+  bool is_stale() const { return stale_; }
 
  private:
   class Hook;
@@ -32,6 +34,7 @@ class BackwardHooks {
   std::span<const Parameter> parameters_;
   Ready ready_;
   std::vector<bool> reported_;
+  bool stale_ = false;
   // A parameter holds its accumulator weakly; with the last graph it would go, and the hook too.
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   std::vector<std::uintptr_t> keys_;  // of the hooks in them

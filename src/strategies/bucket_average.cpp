@@ -1,6 +1,7 @@
 #include "strategies/bucket_average.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "collectives/all_gather.h"
 #include "collectives/messages.h"
@@ -23,6 +24,38 @@ std::size_t aligned(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 void set_zero(Values values) {
   if (!values.is_hollow() && values.count() > 0)
     std::memset(values.bytes().data, 0, values.bytes().size);
+}
+
+// Does one part of an exchange and notes it. `act` returns the bytes of its messages; coding goes
+// over so many numbers.
+template <class Act>
+std::size_t noted(const BucketTerms& terms, Transport& lane, BucketSpan::Part part,
+                  std::size_t numbers, Act&& act) {
+  using Part = BucketSpan::Part;
+  const double start = lane.now();
+  const std::size_t bytes = act();
+  const CodingCost& cost = terms.crew.coding_cost;
+  if (part != Part::exchange)
+    terms.crew.rank.clock.charge(static_cast<double>(numbers) * (part == Part::encode
+                                                                     ? cost.encode_s_per_number
+                                                                     : cost.decode_s_per_number));
+  const double end = lane.now();
+  // Messages that are encoded one after the other are shown as one.
+  std::vector<BucketSpan>& spans = terms.spans;
+  const bool goes_on =
+      !spans.empty() && spans.back().part == part && spans.back().bucket == terms.bucket;
+  if (!goes_on) spans.push_back({part, terms.bucket, start, end, 0});
+  spans.back().end = end;
+  spans.back().bytes += bytes;
+  if (part == Part::exchange) {
+    terms.figures.exchange_s += end - start;
+    return bytes;
+  }
+  for (Coding* coding : {&terms.figures.coding, &terms.coding}) {
+    (part == Part::encode ? coding->encode_s : coding->decode_s) += end - start;
+    (part == Part::encode ? coding->encoded : coding->decoded) += numbers;
+  }
+  return bytes;
 }
 
 // What the averages by messages share.
@@ -49,16 +82,16 @@ class Encoded : public BucketAverage {
   }
   std::size_t encode(Transport& lane, Compressor* with, Values from, Bytes message,
                      const Draw& draw) const {
-    const double start = lane.now();
-    const std::size_t bytes = (with ? *with : *code_).encode(from, message, draw);
-    terms_.coding.encode_s += lane.now() - start;
-    return bytes;
+    return noted(terms_, lane, BucketSpan::Part::encode, from.count(),
+                 [&] { return (with ? *with : *code_).encode(from, message, draw); });
   }
   template <class Act>
-  void decode(Transport& lane, Act&& act) const {
-    const double start = lane.now();
-    act();
-    terms_.coding.decode_s += lane.now() - start;
+  void exchange(Transport& lane, Act&& act) const {
+    noted(terms_, lane, BucketSpan::Part::exchange, 0, act);
+  }
+  template <class Act>
+  void decode(Transport& lane, std::size_t numbers, Act&& act) const {
+    noted(terms_, lane, BucketSpan::Part::decode, numbers, act);
   }
 
   const BucketTerms terms_;
@@ -68,16 +101,21 @@ class Encoded : public BucketAverage {
 // Numbers as they are, by the crew's all-reduce.
 class Plain final : public BucketAverage {
  public:
-  explicit Plain(const BucketTerms& terms) : crew_(terms.crew), numbers_(terms.numbers) {}
+  explicit Plain(const BucketTerms& terms) : terms_(terms) {}
 
   void run(Transport& lane, Tag tag, std::uint64_t, std::span<const double>) override {
-    crew_.collective.run(lane, tag, numbers_.as(Op::mean));
+    noted(terms_, lane, BucketSpan::Part::exchange, 0, [&] {
+      terms_.crew.collective.run(lane, tag, terms_.numbers.as(Op::mean));
+      return sent_;
+    });
   }
-  std::uint64_t bytes_sent(int rank) const override { return average_bytes(crew_, rank, numbers_); }
+  std::uint64_t bytes_sent(int rank) const override {
+    return average_bytes(terms_.crew, rank, terms_.numbers);
+  }
 
  private:
-  const Crew crew_;
-  const Values numbers_;
+  const BucketTerms terms_;
+  const std::uint64_t sent_ = bytes_sent(terms_.crew.rank.rank());
 };
 
 // Additive and seeded: messages are numbers, which the crew's all-reduce averages.
@@ -91,8 +129,14 @@ class Summed final : public Encoded {
   void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double>) override {
     const Bytes message = message_.values().bytes();
     encode(lane, keeps_.get(), numbers(), message, draw(step, me()));
-    terms_.crew.collective.run(lane, tag, values_in(*terms_.compression, message, Op::mean));
-    decode(lane, [&] { code_->decode(message, draw(step, me()), numbers()); });
+    exchange(lane, [&] {
+      terms_.crew.collective.run(lane, tag, values_in(*terms_.compression, message, Op::mean));
+      return sent_;
+    });
+    decode(lane, count(), [&] {
+      code_->decode(message, draw(step, me()), numbers());
+      return message.size;
+    });
   }
   std::uint64_t bytes_sent(int rank) const override {
     return average_bytes(terms_.crew, rank,
@@ -102,6 +146,7 @@ class Summed final : public Encoded {
  private:
   const Scratch message_;
   const std::unique_ptr<Compressor> keeps_;
+  const std::uint64_t sent_ = bytes_sent(me());
 };
 
 // Every worker owns a chunk (see slices.h): it adds up what the others send it, encodes the mean of
@@ -128,14 +173,21 @@ class TwoShot final : public Encoded {
                draw(step, me(), w));
     everyone(
         lane, tag, [&](int w) { return message(w); }, [&](int w) { return arrived(w); });
-    decode(lane, [&] { add_up(step, mine); });
+    decode(lane, (workers() - 1) * mine.count(), [&] {
+      add_up(step, mine);
+      return (workers() - 1) * own().bytes;
+    });
     encode(lane, keeps_[me()].get(), mine, message(me()).bytes(), draw(step, me(), workers()));
     everyone(
         lane, tag, [&](int) { return message(me()); }, [&](int w) { return message(w); });
-    decode(lane, [&] {
-      for (int w = 0; w < workers(); ++w)
+    decode(lane, count(), [&] {
+      std::size_t bytes = 0;
+      for (int w = 0; w < workers(); ++w) {
         code_->decode(message(w).bytes(), draw(step, w, workers()),
                       numbers().part(chunks_[w].slice));
+        bytes += chunks_[w].bytes;
+      }
+      return bytes;
     });
   }
 
@@ -170,12 +222,18 @@ class TwoShot final : public Encoded {
 
   template <class Out, class In>
   void everyone(Transport& lane, Tag tag, Out&& out, In&& in) const {
-    Messages messages(lane, tag);
-    for (int s = 1; s < workers(); ++s) {
-      messages.send((me() + s) % workers(), out((me() + s) % workers()));
-      messages.take((me() - s + workers()) % workers(), in((me() - s + workers()) % workers()));
-    }
-    messages.run();
+    exchange(lane, [&] {
+      std::size_t bytes = 0;
+      Messages messages(lane, tag);
+      for (int s = 1; s < workers(); ++s) {
+        const int to = (me() + s) % workers(), from = (me() - s + workers()) % workers();
+        messages.send(to, out(to));
+        messages.take(from, in(from));
+        bytes += out(to).bytes().size;
+      }
+      messages.run();
+      return bytes;
+    });
   }
 
   // In an order that is fixed by rank, mine first.
@@ -212,19 +270,22 @@ class Gathered final : public Encoded {
     const std::size_t bytes =
         encode(lane, keeps_.get(), numbers(), slots_.values({me() * slot_, slot_}).bytes(),
                draw(step, me()));
-    bytes_ = all_gather_slots(lane, tag, slots_.values(), bytes);
+    exchange(lane, [&] {
+      bytes_ = all_gather_slots(lane, tag, slots_.values(), bytes);
+      return bytes_sent(me());
+    });
     if (votes_ && !terms_.memories.empty()) {
       copy(terms_.memories[0].bytes(), numbers().bytes());
       code_->add(message(me()), draw(step, me()), -static_cast<float>(shares[me()]),
                  terms_.memories[0]);
     }
-    decode(lane, [&] {
+    decode(lane, workers() * count(), [&] {
       set_zero(numbers());
       for (int w = 0; w < workers(); ++w)
         code_->add(message(w), draw(step, w), votes_ ? static_cast<float>(shares[w]) : 1.f,
                    numbers());
-      if (votes_) return count_votes();
-      scale(numbers(), 1.0 / workers());
+      votes_ ? count_votes() : scale(numbers(), 1.0 / workers());
+      return std::accumulate(bytes_.begin(), bytes_.end(), std::size_t{0});
     });
   }
 
@@ -267,28 +328,42 @@ class Factored final : public Encoded {
   void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double> shares) override {
     was_plain_ = step < terms_.compression->low_rank.start;
     if (was_plain_) return plain_.run(lane, tag, step, shares);
-    const AllReduceRow& all_reduce = terms_.crew.collective;
-    const double start = lane.now();
-    const Values left = low_rank_.left(numbers());
-    const double sends_left = lane.now();
-    all_reduce.run(lane, tag, left);
-    const double has_left = lane.now();
-    const Values right = low_rank_.right();
-    terms_.coding.encode_s += sends_left - start + lane.now() - has_left;
+    const Values left = encoded(lane, [&] { return low_rank_.left(numbers()); });
     left_ = left.count();
-    if (right.count() > 0) all_reduce.run(lane, tag, right);
-    decode(lane, [&] { low_rank_.finish(numbers()); });
+    average(lane, tag, left);
+    const Values right = encoded(lane, [&] { return low_rank_.right(); });
+    if (right.count() > 0) average(lane, tag, right);
+    decode(lane, count(), [&] {
+      low_rank_.finish(numbers());
+      return left.bytes().size + right.bytes().size;
+    });
   }
   std::uint64_t bytes_sent(int rank) const override {
     if (was_plain_) return plain_.bytes_sent(rank);
-    const auto of = [&](std::size_t count) {
-      return count == 0 ? 0 : average_bytes(terms_.crew, rank, Values::hollow(count, Type::fp32));
-    };
-    return of(left_) + of(right_);
+    return bytes_of(rank, left_) + bytes_of(rank, right_);
   }
   Values basis() override { return low_rank_.kept(); }
 
  private:
+  std::uint64_t bytes_of(int rank, std::size_t count) const {
+    return count == 0 ? 0 : average_bytes(terms_.crew, rank, Values::hollow(count, Type::fp32));
+  }
+  template <class Make>
+  Values encoded(Transport& lane, Make&& make) {
+    Values factor(nullptr, 0, Type::fp32);
+    noted(terms_, lane, BucketSpan::Part::encode, count(), [&] {
+      factor = make();
+      return factor.bytes().size;
+    });
+    return factor;
+  }
+  void average(Transport& lane, Tag tag, Values factor) {
+    exchange(lane, [&] {
+      terms_.crew.collective.run(lane, tag, factor);
+      return bytes_of(me(), factor.count());
+    });
+  }
+
   Plain plain_;
   LowRank low_rank_;
   bool was_plain_ = true;

@@ -43,7 +43,10 @@ struct BucketTerms {
   std::optional<Values> second = {};
   std::vector<Tensor2d> tensors = {};  // that the numbers are, from 0 on
   OptimiserTerms optimiser = {};       // its weights are those of the bucket
-  Coding& coding;                      // is counted on
+  // Are counted on: the bucket's own, those of all buckets, and what took place when.
+  BucketFigures& figures;
+  Coding& coding;
+  std::vector<BucketSpan>& spans;
 };
 
 class BucketAverage {

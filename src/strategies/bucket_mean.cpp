@@ -195,7 +195,7 @@ class BucketMean final : public Mean {
   // The plan, and how many exchanges it took to find it.
   std::string state() const override {
     if (!rule_.measures_plan) return {};
-    return fmt::format("{} {}", exchanges_, fmt::join(figures_.buckets, " "));
+    return fmt::format("{} {}", exchanges_, fmt::join(counts(), " "));
   }
   void restore(const std::string& state) override {
     if (!rule_.measures_plan) return;
@@ -219,8 +219,10 @@ class BucketMean final : public Mean {
   struct Bucket {
     Slice slice;
     std::unique_ptr<BucketAverage> average;
-    std::size_t missing = 0;  // numbers that are not ready
+    std::uint64_t plain_bytes = 0;  // that this rank would send of the numbers as they are
+    std::size_t missing = 0;        // numbers that are not ready
     Values basis = {nullptr, 0, Type::fp32};
+    double began_s = 0, ended_s = 0;  // its last job
   };
 
   std::optional<std::size_t> place_of_role(Role role) const {
@@ -236,7 +238,7 @@ class BucketMean final : public Mean {
   // Cuts the numbers anew.
   void use(const Buckets& plan) {
     buckets_.clear();
-    figures_.buckets.clear();
+    figures_.buckets.assign(plan.size(), {});
     for (const Slice slice : plan) {
       const auto number = static_cast<std::uint32_t>(buckets_.size());
       BucketTerms terms{.crew = crew_,
@@ -246,7 +248,9 @@ class BucketMean final : public Mean {
                         .bucket = number,
                         .second = memory_of(Role::second, slice),
                         .optimiser = rule_.optimiser,
-                        .coding = figures_.coding};
+                        .figures = figures_.buckets[number],
+                        .coding = figures_.coding,
+                        .spans = figures_.spans};
       for (const Role role : {Role::momentum, Role::residual})
         if (const auto memory = memory_of(role, slice)) terms.memories.push_back(*memory);
       if (terms.optimiser.weights.count() > 0)
@@ -254,8 +258,9 @@ class BucketMean final : public Mean {
       for (const Parameter& parameter : parameters_)
         if (parameter.slice.begin >= slice.begin && parameter.slice.end() <= slice.end())
           terms.tensors.push_back(matrix_of(parameter, slice.begin));
-      buckets_.push_back({slice, make_bucket_average(terms)});
-      figures_.buckets.push_back(slice.count);
+      buckets_.push_back({slice, make_bucket_average(terms),
+                          average_bytes(crew_, crew_.rank.rank(), terms.numbers)});
+      figures_.buckets[number].numbers = slice.count;
     }
     place_bases();
   }
@@ -294,7 +299,7 @@ class BucketMean final : public Mean {
     shares_ = shares_of(samples);
     for (Bucket& bucket : buckets_) bucket.missing = bucket.slice.count;
     next_ = 0;
-    busy_s_ = 0;
+    figures_.spans.clear();
     opened_s_ = crew_.rank.clock.now();
   }
 
@@ -307,18 +312,24 @@ class BucketMean final : public Mean {
     while (next_ < buckets_.size()) post(next_++);
     is_under_way_ = false;  // what is thrown here is the end of all jobs
     crew_.rank.background.wait(last_job_);
-    figures_.hidden_s += std::max(0.0, busy_s_ - (crew_.rank.clock.now() - start));
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      const double hidden_s =
+          std::max(0.0, std::min(buckets_[b].ended_s, start) - buckets_[b].began_s);
+      figures_.buckets[b].hidden_s += hidden_s;
+      figures_.hidden_s += hidden_s;
+    }
   }
 
   void post(std::size_t b) {
     is_under_way_ = true;
     last_job_ = crew_.rank.background.post([this, b](Transport& lane) {
       if (abandoned_) return;
-      const double start = lane.now();
+      Bucket& bucket = buckets_[b];
+      bucket.began_s = lane.now();
       exchange(b, lane);
-      const double took = lane.now() - start;
-      busy_s_ += took;
-      if (is_on_trial()) note_time(buckets_[b].slice.count * size_of(Type::fp32), took);
+      bucket.ended_s = lane.now();
+      if (is_on_trial())
+        note_time(bucket.slice.count * size_of(Type::fp32), bucket.ended_s - bucket.began_s);
     });
   }
 
@@ -337,9 +348,17 @@ class BucketMean final : public Mean {
       add_scaled(*last, 1, numbers);
       copy(numbers.bytes(), last->bytes());
     }
-    if (!rule_.compression) return;
-    figures_.coding.plain_bytes += average_bytes(crew_, lane.rank(), numbers);
-    figures_.coding.sent_bytes += bucket.average->bytes_sent(lane.rank());
+    Coding bytes;
+    bytes.plain_bytes = bucket.plain_bytes;
+    bytes.sent_bytes =
+        rule_.compression ? bucket.average->bytes_sent(lane.rank()) : bucket.plain_bytes;
+    figures_.buckets[b].coding += bytes;
+    if (rule_.compression) figures_.coding += bytes;
+  }
+  std::vector<std::size_t> counts() const {
+    std::vector<std::size_t> all;
+    for (const Bucket& bucket : buckets_) all.push_back(bucket.slice.count);
+    return all;
   }
 
   Holds holds_of_result() const {
@@ -418,7 +437,7 @@ class BucketMean final : public Mean {
   std::uint64_t last_job_ = 0;
   bool is_under_way_ = false;  // jobs are posted that nobody has waited for
   std::atomic<bool> abandoned_ = false;
-  double opened_s_ = 0, busy_s_ = 0;
+  double opened_s_ = 0;
   std::map<std::size_t, double> took_s_;  // by bytes, the shortest
 };
 

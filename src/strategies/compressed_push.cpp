@@ -48,7 +48,10 @@ class CompressedPush final : public PushCode {
     Compressor& code = part.code ? *part.code : *code_;
     const std::size_t bytes = code.encode(numbers, message.part(head(), most - head()), draw);
     code_->decode(message.part(head(), bytes), draw, numbers);
+    crew_.rank.clock.charge(crew_.coding_cost.encode_s_per_number *
+                            static_cast<double>(numbers.count()));
     coding_.encode_s += crew_.rank.clock.now() - start;
+    coding_.encoded += numbers.count();
     coding_.plain_bytes += numbers.bytes().size;
     coding_.sent_bytes += head() + bytes;
     return message.part(0, head() + bytes);
@@ -68,7 +71,10 @@ class CompressedPush final : public PushCode {
     } catch (const TransportError&) {
       return false;
     }
+    crew_.rank.clock.charge(crew_.coding_cost.decode_s_per_number *
+                            static_cast<double>(into.count()));
     coding_.decode_s += crew_.rank.clock.now() - start;
+    coding_.decoded += into.count();
     return true;
   }
 

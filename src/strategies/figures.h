@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/bucket_span.h"
+
 namespace lockstep {
 
 // Who contributed what, with which weight, and how old it was when it was used: counted by the rank
@@ -44,21 +46,39 @@ struct Coding {
   double encode_s = 0, decode_s = 0;
   std::uint64_t plain_bytes = 0;  // that it would have sent of the same numbers as they are
   std::uint64_t sent_bytes = 0;
+  std::uint64_t encoded = 0, decoded = 0;  // numbers: those of every message count
 
   Coding& operator+=(const Coding& other) {
     encode_s += other.encode_s;
     decode_s += other.decode_s;
     plain_bytes += other.plain_bytes;
     sent_bytes += other.sent_bytes;
+    encoded += other.encoded;
+    decoded += other.decoded;
     return *this;
   }
   // The bandwidth, in bytes a second, at which a rank would need as long to send what it saves as
-  // it takes to encode and decode: above it, compression makes steps longer. None: it has cost no
-  // time, or saved nothing.
+  // it takes to encode and decode: above it, compression stops paying. Overlap does not change it,
+  // since it hides coding and sending alike: a rank does both on one lane, one after the other.
+  // None: it has cost no time, or saved nothing.
   std::optional<double> break_even_bytes_per_s() const {
     if (encode_s + decode_s <= 0 || plain_bytes <= sent_bytes) return {};
     return static_cast<double>(plain_bytes - sent_bytes) / (encode_s + decode_s);
   }
+};
+
+// What coding takes in simulation: seconds for each number. In the real world it takes its own
+// time.
+struct CodingCost {
+  double encode_s_per_number = 0, decode_s_per_number = 0;
+};
+
+// What it took this rank to exchange one bucket, in all exchanges with the present plan.
+struct BucketFigures {
+  std::size_t numbers = 0;
+  Coding coding;          // bytes also where numbers go as they are
+  double exchange_s = 0;  // of messages, with waiting for the other ranks
+  double hidden_s = 0;    // of encoding, messages and decoding: beside the computation
 };
 
 struct Figures {
@@ -67,9 +87,9 @@ struct Figures {
   double hidden_s = 0;  // in which exchanges went on beside the computation
   Contributions contributions;  // to the numbers that this rank holds
   Coding coding;
-  // How many numbers each bucket of gradients has, in the order in which they are sent; empty: all
-  // go together.
-  std::vector<std::size_t> buckets;
+  // Of gradients, in the order in which they are sent; empty: all go together.
+  std::vector<BucketFigures> buckets;
+  std::vector<BucketSpan> spans;  // of the last exchange, on this rank's clock
   // Of the whole run, what was before a resume among it.
   Sends sends;
 };

@@ -38,6 +38,11 @@ Value per_step(const RunRecord& run, Value total) {
   return *total / *steps;
 }
 
+// Of all ranks together; none without compression.
+Value in_compression(const RunRecord& run, const char* key) {
+  return number(member(run.result, "compression"), key);
+}
+
 Value in_staleness(const RunRecord& run, const char* key) {
   return number(member(run.result, "staleness"), key);
 }
@@ -46,6 +51,8 @@ Value in_staleness(const RunRecord& run, const char* key) {
 #define RESULT(key) [](const RunRecord& run) { return number(run.result, key); }
 #define RANKS(key, over, fold) \
   [](const RunRecord& run) { return folded(run, key, Over::over, Fold::fold); }
+#define COMPRESSION_PER_STEP(key) \
+  [](const RunRecord& run) { return per_step(run, in_compression(run, key)); }
 #define PER_STEP(key, over, fold) \
   [](const RunRecord& run) { return per_step(run, folded(run, key, Over::over, Fold::fold)); }
 
@@ -69,6 +76,16 @@ constexpr Figure kFigures[] = {
      PER_STEP("wait_seconds", workers, mean)},
     {"hidden_seconds_per_step", "exchange beside computing a step", "s", "low", 4, true,
      PER_STEP("hidden_seconds", workers, mean)},
+    {"bytes_before_per_step", "before compression a step, all ranks", "B", "low", 1, true,
+     COMPRESSION_PER_STEP("bytes_before")},
+    {"bytes_after_per_step", "after compression a step, all ranks", "B", "low", 1, true,
+     COMPRESSION_PER_STEP("bytes_after")},
+    {"encode_seconds_per_step", "encode a step, all ranks", "s", "low", 4, true,
+     COMPRESSION_PER_STEP("encode_seconds")},
+    {"decode_seconds_per_step", "decode a step, all ranks", "s", "low", 4, true,
+     COMPRESSION_PER_STEP("decode_seconds")},
+    {"break_even_bits_per_second", "compression stops paying above", "bit/s", "high", 0, true,
+     [](const RunRecord& run) { return in_compression(run, "break_even_bits_per_second"); }},
     {"bytes_per_step", "sent a step, all ranks", "B", "low", 1, true,
      PER_STEP("bytes_sent", all, sum)},
     {"busiest_bytes_per_step", "sent a step, busiest rank", "B", "low", 1, true,
@@ -99,6 +116,7 @@ constexpr Figure kFigures[] = {
 
 #undef RESULT
 #undef RANKS
+#undef COMPRESSION_PER_STEP
 #undef PER_STEP
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 constexpr int kMostRanks = 4096;
 constexpr std::string_view kNetworkKeys[] = {"hosts",   "ranks_per_host", "bandwidth",
                                              "latency", "payload",        "topology"};
-constexpr std::string_view kComputeKeys[] = {"step", "profile", "jitter", "slow", "numerics"};
+constexpr std::string_view kComputeKeys[] = {"step",   "profile", "coding",
+                                             "jitter", "slow",    "numerics"};
 constexpr std::string_view kNetnsKeys[] = {"hosts", "ranks_per_host", "bandwidth"};
 constexpr std::string_view kTopologyKeys[] = {"oversubscription", "hosts_per_rack"};
 constexpr std::string_view kTopologies[] = {"star", "tree"};
@@ -23,7 +24,7 @@ constexpr ClusterRow kClusters[] = {
     {"sim", "simulated workers in virtual time, with real gradients or with sizes alone",
      "bandwidth=10Gbps,latency=50us,payload=1,hosts=,ranks_per_host=1,topology=star|tree:"
      "oversubscription=4,"
-     "step=100ms|profile=FILE,jitter=0,slow=rank3:2.0,numerics=on|off"},
+     "step=100ms|profile=FILE,coding=FILE,jitter=0,slow=rank3:2.0,numerics=on|off"},
     {"netns", "hosts on this machine: a network namespace each (needs root)",
      "bandwidth=,hosts=,ranks_per_host=1"},
 };
@@ -70,6 +71,11 @@ void read_compute(const Options& options, int ranks, Simulation& simulation) {
       compute.ready.push_back(
           {one.part, profile.backward_s > 0 ? std::min(1.0, one.ready_s / profile.backward_s) : 1});
   }
+  simulation.must_know_coding = options.has("coding");
+  if (simulation.must_know_coding)
+    simulation.coding = read_profile(options.text("coding")).coding;
+  else if (simulation.profile)
+    simulation.coding = simulation.profile->coding;
   if (options.has("step")) compute.step_s = options.seconds("step");
   compute.jitter = options.number("jitter", 0);
   if (!(compute.step_s >= 0)) throw UsageError("sim: step can't be negative");
@@ -100,6 +106,18 @@ double ComputeTime::of(int rank, double share, Rng& random) const {
   // A step never takes less than a tenth of its usual time, however unlucky the draw.
   const double luck = jitter > 0 ? std::max(0.1, 1 + jitter * random.normal()) : 1;
   return step_s * factor * luck * share;
+}
+
+std::optional<CodingRate> Simulation::coding_of(std::string_view compressor) const {
+  const auto found = std::ranges::find(coding, compressor, &CodingRate::compressor);
+  if (found != coding.end()) return *found;
+  if (!must_know_coding) return {};
+  std::vector<std::string_view> known;
+  for (const CodingRate& rate : coding) known.push_back(rate.compressor);
+  throw UsageError(fmt::format(
+      "sim: the profile of coding=… has no rates of {}, and has those of {}: measure it with "
+      "lockstep train --compress {} --profile-out",
+      compressor, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")), compressor));
 }
 
 std::span<const ClusterRow> clusters() { return kClusters; }

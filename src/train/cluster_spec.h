@@ -60,10 +60,17 @@ struct Simulation {
   ComputeTime compute;
   bool measured = false;  // neither step= nor profile=: the caller measures a step and says so
   std::optional<Profile> profile;
+  // What compressors take, never measured while simulating either: of coding=FILE, else of
+  // profile=FILE. A compressor that is not among them takes no time; with coding=, it is refused.
+  std::vector<CodingRate> coding = {};
+  bool must_know_coding = false;
   bool numerics = true;
+
+  // Of that compressor, with all its parameters. None: nothing is known of it. UsageError.
+  std::optional<CodingRate> coding_of(std::string_view compressor) const;
 };
-// sim:…,step=100ms|profile=FILE,jitter=0.1,slow=rank3:2.0,numerics=on|off. `guests`: so many ranks
-// beyond `ranks`, on the hosts of the first. UsageError.
+// sim:…,step=100ms|profile=FILE,coding=FILE,jitter=0.1,slow=rank3:2.0,numerics=on|off. `guests`: so
+// many ranks beyond `ranks`, on the hosts of the first. UsageError.
 Simulation simulation_from(const std::string& spec, int ranks, std::uint64_t seed, int guests = 0);
 
 }  // namespace lockstep

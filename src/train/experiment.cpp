@@ -1,7 +1,9 @@
 #include "train/experiment.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "compression/registry.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "measure/machine.h"
@@ -9,6 +11,7 @@
 #include "strategies/carriage.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "transport/decorators/conditions.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -93,6 +96,18 @@ std::optional<std::string> notice_of(const TrainConfig& config, std::uint64_t st
              : notice_of_carriage(carriage_of(config), config.strategy, terms, config.own_strategy);
 }
 
+// A notice where a simulation takes coding for free.
+std::optional<std::string> coding_is_free(const TrainConfig& config,
+                                          const std::optional<Simulation>& simulation) {
+  if (!simulation || config.compress.empty()) return {};
+  const std::string spec = full_compressor_spec(config.compress);
+  if (simulation->coding_of(spec)) return {};
+  return fmt::format(
+      "encoding and decoding take no virtual time here: to charge them, measure {} with "
+      "--profile-out FILE on processes, and give sim:coding=FILE",
+      spec);
+}
+
 // A notice where gradients that count for different numbers of samples go to servers with an
 // optimiser that does not see the difference.
 std::optional<std::string> counts_alike(const TrainConfig& config, const Plan& plan) {
@@ -129,6 +144,7 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
       plan(plan_of(config, *data.train, batch_by_worker(config), split_s)),
       cores(this_machine().cores),
       batches_(batch_by_worker(config)) {
+  (void)coding_cost(0);  // refuses a compressor that it should have rates of
   Plan counted = plan;
   steps_per_epoch = counted.steps(0);
   steps_of_schedule = steps_of(config, data.train->size(), counted);
@@ -148,6 +164,34 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
   }
 }
 
+CodingCost Experiment::coding_cost(int rank) const {
+  if (!simulation || config.compress.empty()) return {};
+  const auto rate = simulation->coding_of(full_compressor_spec(config.compress));
+  if (!rate) return {};
+  const auto slow = simulation->compute.slow.find(rank);
+  const double factor = slow == simulation->compute.slow.end() ? 1 : slow->second;
+  return {factor * rate->encode_s_per_number, factor * rate->decode_s_per_number};
+}
+
+std::optional<double> Experiment::link_bytes_per_s() const {
+  std::optional<double> least;
+  const auto take = [&](double bytes_per_s) {
+    least = std::min(least.value_or(bytes_per_s), bytes_per_s);
+  };
+  if (simulation) {
+    const SimulatedCluster& cluster = simulation->cluster;
+    take(cluster.hosts() > 1 ? cluster.bandwidth_bytes_per_s : cluster.local_bandwidth_bytes_per_s);
+  } else if (cluster_kind(config.cluster) == "netns") {
+    const NetnsOptions netns = netns_from(config.cluster);
+    const bool one_host = config.ranks() - config.guests() <= netns.ranks_per_host;
+    if (netns.bandwidth_bits_per_s > 0 && !one_host) take(netns.bandwidth_bits_per_s / 8);
+  }
+  const Conditions conditions = conditions_from(config.faults, config.shape, config.ranks());
+  if (conditions.link && std::isfinite(conditions.link->bytes_per_second))
+    take(conditions.link->bytes_per_second);
+  return least;
+}
+
 int Experiment::threads(int cores) const {
   // The same in every world, since the bits depend on it.
   return config.threads > 0 ? config.threads : std::max(1, cores / config.ranks());
@@ -158,6 +202,7 @@ std::vector<std::string> Experiment::notices() const {
   for (const std::string& notice : plan.notices()) all.push_back(notice);
   if (const auto notice = notice_of(config, steps_of_schedule)) all.push_back(*notice);
   if (const auto notice = counts_alike(config, plan)) all.push_back(*notice);
+  if (const auto notice = coding_is_free(config, simulation)) all.push_back(*notice);
   if (config.lr_scaling == "linear")
     all.push_back(
         fmt::format("the learning rate is scaled by {:.6g}: a step takes so many batches of {}",

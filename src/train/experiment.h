@@ -52,6 +52,10 @@ struct Experiment {
   // How many numbers a hollow network has.
   std::size_t hollow_parameters() const { return parameters.back().slice.end(); }
   std::size_t full_batch(int worker) const { return batches_.at(worker); }
+  // What encoding and decoding take this rank in simulation: see Simulation::coding.
+  CodingCost coding_cost(int rank) const;
+  // What a rank's line to the others carries, as far as the settings say so.
+  std::optional<double> link_bytes_per_s() const;
   // Threads of a worker, chosen if the configuration leaves it open.
   int threads(int cores) const;
   // What the user should know before it starts, a sentence each.

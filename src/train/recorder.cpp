@@ -23,7 +23,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr Tag kOrigin = channels::kOrigin;
 constexpr std::uint64_t kSettleSteps = 64;  // at most so many steps of a timeline are lost
-constexpr std::size_t kStampNumbers = 5;    // of a step that the timeline shows
 
 // A resumed run appends to this file of JSON lines. Drops the lines whose `key` is more than
 // `step`, since these steps will be taken again, and what a crash left of a line.
@@ -148,16 +147,19 @@ LaneEvent Recorder::since_start(LaneEvent event) const {
   return event;
 }
 
-// How many steps; for each how long this rank waited and, if it is shown, its stamps; then
-// evaluations.
+// How many steps; for each how long this rank waited and, if it is shown, its stamps and spans;
+// then evaluations.
 std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const {
   std::vector<double> row{static_cast<double>(steps.size())};
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const TimedStep& s = steps[i];
     row.push_back(s.wait_s);
     if (!window_.has(settled_ + i + 1)) continue;
-    const double stamps[kStampNumbers] = {s.start, s.ready, s.end, s.optimiser_at, s.optimiser_s};
-    row.insert(row.end(), stamps, stamps + kStampNumbers);
+    row.insert(row.end(), {s.start, s.ready, s.end, s.optimiser_at, s.optimiser_s, s.backward_at,
+                           s.backward_s, static_cast<double>(s.spans.size())});
+    for (const BucketSpan& span : s.spans)
+      row.insert(row.end(), {static_cast<double>(span.part), static_cast<double>(span.bucket),
+                             span.start, span.end, static_cast<double>(span.bytes)});
   }
   for (const Evaluated& e : evaluated_) row.insert(row.end(), {e.start, e.end});
   return row;
@@ -182,9 +184,17 @@ std::vector<double> Recorder::take_row(int rank, const std::vector<double>& row)
     step.wait_s = waits[i] = next();
     const std::uint64_t number = settled_ + i + 1;
     if (!window_.has(number)) continue;
-    for (double* field :
-         {&step.start, &step.ready, &step.end, &step.optimiser_at, &step.optimiser_s})
+    for (double* field : {&step.start, &step.ready, &step.end, &step.optimiser_at,
+                          &step.optimiser_s, &step.backward_at, &step.backward_s})
       *field = next();
+    step.spans.resize(static_cast<std::size_t>(next()));
+    for (BucketSpan& span : step.spans) {
+      span.part = static_cast<BucketSpan::Part>(static_cast<int>(next()));
+      span.bucket = static_cast<std::uint32_t>(next());
+      span.start = next();
+      span.end = next();
+      span.bytes = static_cast<std::uint64_t>(next());
+    }
     if (timeline_)
       for (LaneEvent event : lanes_of(step)) timeline_->add(rank, number, since_start(event));
   }

@@ -38,6 +38,8 @@ class Recorder {
   // Collective: the run starts now, or goes on. The folder is rank 0's.
   void begin(const Resumed&);
 
+  // Is the step that ends with so many taken in the timeline?
+  bool shows(std::uint64_t taken) const { return window_.has(taken); }
   // After each step. Collective from time to time, when stamps are brought together so that a crash
   // can't take much of the timeline along.
   void stepped(std::uint64_t taken);

@@ -44,28 +44,71 @@ double training_s(const TrainResult& result) {
   return longest;
 }
 
-// What compression cost and saved, all ranks together.
-Json coding_of(const TrainConfig& config, const TrainResult& result) {
-  if (config.compress.empty()) return nullptr;
+double sum_of(const TrainResult& result, const char* key) {
+  double sum = 0;
+  for (const Json& rank : result.ranks) sum += rank[key].get<double>();
+  return sum;
+}
+
+Coding coding_of_all(const TrainResult& result) {
   Coding all;
   for (const Json& rank : result.ranks)
-    all += {rank["encode_seconds"], rank["decode_seconds"], rank["bytes_before_coding"],
-            rank["bytes_after_coding"]};
-  const std::optional<double> even = all.break_even_bytes_per_s();
+    all += {rank["encode_seconds"],     rank["decode_seconds"],  rank["bytes_before_coding"],
+            rank["bytes_after_coding"], rank["numbers_encoded"], rank["numbers_decoded"]};
+  return all;
+}
+
+Json break_even_bits_per_s(const Coding& coding) {
+  const std::optional<double> even = coding.break_even_bytes_per_s();
+  return even ? Json(8 * *even) : Json(nullptr);
+}
+
+// What a rank's messages moved at while it communicated, in the mean: at most what its line
+// carries.
+std::optional<double> moved_bytes_per_s(const TrainResult& result, const Coding& coding) {
+  const double busy_s = sum_of(result, "communicate_seconds") + sum_of(result, "hidden_seconds") -
+                        coding.encode_s - coding.decode_s;
+  const double bytes = sum_of(result, "bytes_sent");
+  return busy_s > 0 && bytes > 0 ? std::optional(bytes / busy_s) : std::nullopt;
+}
+
+// What compression cost and saved, all ranks together.
+Json compression_of(const TrainConfig& config, const TrainResult& result) {
+  if (config.compress.empty()) return nullptr;
+  const Coding all = coding_of_all(result);
+  const bool measured = !result.link_bytes_per_s;
+  const auto link = measured ? moved_bytes_per_s(result, all) : result.link_bytes_per_s;
   return {{"compressor", full_compressor_spec(config.compress)},
           {"encode_seconds", all.encode_s},
           {"decode_seconds", all.decode_s},
           {"bytes_before", all.plain_bytes},
           {"bytes_after", all.sent_bytes},
-          {"break_even_bits_per_second", even ? Json(8 * *even) : Json(nullptr)}};
+          {"break_even_bits_per_second", break_even_bits_per_s(all)},
+          {"link_bits_per_second", link ? Json(8 * *link) : Json(nullptr)},
+          {"link_is_measured", or_null(link.has_value(), measured)}};
 }
 
 // The seconds of exchanges that ran beside backward, all ranks together.
 Json overlap_of(const TrainConfig& config, const TrainResult& result) {
   if (config.overlap == "none") return nullptr;
-  double hidden_s = 0;
-  for (const Json& rank : result.ranks) hidden_s += rank["hidden_seconds"].get<double>();
-  return {{"hidden_seconds", hidden_s}};
+  return {{"hidden_seconds", sum_of(result, "hidden_seconds")}};
+}
+
+// How many numbers each bucket has, and what it took.
+Json buckets_of(const TrainResult& result, bool detail) {
+  if (result.buckets.empty()) return nullptr;
+  Json all = Json::array();
+  for (const BucketFigures& b : result.buckets)
+    all.push_back(detail ? Json{{"numbers", b.numbers},
+                                {"encode_seconds", b.coding.encode_s},
+                                {"exchange_seconds", b.exchange_s},
+                                {"decode_seconds", b.coding.decode_s},
+                                {"hidden_seconds", b.hidden_s},
+                                {"bytes_before", b.coding.plain_bytes},
+                                {"bytes_after", b.coding.sent_bytes},
+                                {"break_even_bits_per_second", break_even_bits_per_s(b.coding)}}
+                         : Json(b.numbers));
+  return all;
 }
 
 }  // namespace
@@ -99,6 +142,8 @@ Json to_json(const RankReport& r) {
           {"decode_seconds", r.coding.decode_s},
           {"bytes_before_coding", r.coding.plain_bytes},
           {"bytes_after_coding", r.coding.sent_bytes},
+          {"numbers_encoded", r.coding.encoded},
+          {"numbers_decoded", r.coding.decoded},
           {"sends_merged", r.sends.merged},
           {"sends_withheld", r.sends.withheld},
           {"mass", r.mass ? Json(*r.mass) : Json(nullptr)},
@@ -173,6 +218,38 @@ void gather_reports(Transport& present, const RankReport& mine, const SampleCurv
       for (const auto& file : Json::parse(text)) result.damaged.insert(file);
 }
 
+// Collective even where this rank has no buckets, as a server: the others have some.
+void gather_buckets(Transport& present, std::span<const BucketFigures> mine, std::set<int>* gone,
+                    TrainResult& result) {
+  constexpr std::size_t kNumbers = 7;
+  std::vector<double> row;
+  for (const BucketFigures& b : mine)
+    row.insert(row.end(), {static_cast<double>(b.numbers), b.coding.encode_s, b.coding.decode_s,
+                           static_cast<double>(b.coding.plain_bytes),
+                           static_cast<double>(b.coding.sent_bytes), b.exchange_s, b.hidden_s});
+  for (const std::vector<double>& of : rows_at_first(present, row, gone)) {
+    result.buckets.resize(std::max(result.buckets.size(), of.size() / kNumbers));
+    for (std::size_t b = 0; b < of.size() / kNumbers; ++b) {
+      const double* const n = of.data() + kNumbers * b;
+      BucketFigures& sum = result.buckets[b];
+      sum.numbers = static_cast<std::size_t>(n[0]);
+      sum.coding +=
+          {n[1], n[2], static_cast<std::uint64_t>(n[3]), static_cast<std::uint64_t>(n[4])};
+      sum.exchange_s += n[5];
+      sum.hidden_s += n[6];
+    }
+  }
+}
+
+std::optional<CodingRate> coding_rate(const TrainConfig& config, const TrainResult& result) {
+  if (config.compress.empty() || result.ranks.empty()) return {};
+  const Coding all = coding_of_all(result);
+  if (all.encoded == 0) return {};
+  const auto decoded = static_cast<double>(std::max<std::uint64_t>(1, all.decoded));
+  return CodingRate{full_compressor_spec(config.compress), config.workers,
+                    all.encode_s / static_cast<double>(all.encoded), all.decode_s / decoded};
+}
+
 const Score* reaches(const std::vector<Score>& scores, double target) {
   if (target <= 0) return nullptr;
   const auto found =
@@ -194,9 +271,10 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
           {"reason", or_null(!result.reason.empty(), result.reason)},
           {"strategy", config.strategy},
           {"collective", or_null(!result.collective.empty(), result.collective)},
-          {"compression", coding_of(config, result)},
+          {"compression", compression_of(config, result)},
           {"overlap", overlap_of(config, result)},
-          {"buckets", or_null(!result.buckets.empty(), result.buckets)},
+          {"buckets", buckets_of(result, false)},
+          {"buckets_detail", buckets_of(result, true)},
           {"model", config.model},
           {"data", result.data},
           {"workers", config.workers},

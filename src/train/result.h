@@ -6,11 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "measure/ledger.h"
 #include "measure/machine.h"
+#include "measure/profile.h"
 #include "measure/sample_curve.h"
 #include "measure/sampler.h"
 #include "measure/step_clock.h"
@@ -59,8 +61,10 @@ Score score_from_json(const nlohmann::json&);
 struct TrainResult {
   std::string status = "done", reason;  // done|failed|stopped; why
   std::string collective;               // what `auto` chose; empty: the strategy uses none
-  std::vector<std::size_t> buckets;     // of gradients, first sent first; empty: all go together
-  std::string data;                     // what was really used
+  // Of gradients, all ranks together, first sent first; empty: all go together.
+  std::vector<BucketFigures> buckets;
+  std::optional<double> link_bytes_per_s;  // of a rank, as far as the settings say so
+  std::string data;                        // what was really used
   bool simulated = false, oversubscribed = false;
   std::uint64_t steps = 0, samples = 0;
   std::optional<SteadyRate> steady;  // none: there is no window without start and tail
@@ -86,6 +90,12 @@ struct TrainResult {
 // follows from their curves, and the damaged files that any has found. `gone`: see gather.h.
 void gather_reports(Transport& present, const RankReport& mine, const SampleCurve&,
                     const std::vector<std::string>& damaged, std::set<int>* gone, TrainResult&);
+
+// Collective over `present`: on the first of them, what exchanging each bucket took all ranks.
+void gather_buckets(Transport& present, std::span<const BucketFigures> mine, std::set<int>* gone,
+                    TrainResult&);
+// From `ranks`: what the run's compressor took. None: it has not coded anything.
+std::optional<CodingRate> coding_rate(const TrainConfig&, const TrainResult&);
 
 // The first score that reaches the target, or null.
 const Score* reaches(const std::vector<Score>&, double target);

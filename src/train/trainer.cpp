@@ -56,6 +56,7 @@ Crew crew_of(Rank& rank, const Experiment& experiment, Values weights) {
   optimiser.steps_per_epoch = static_cast<double>(experiment.steps_per_epoch);
   optimiser.weights = weights;
   carry(carriage_of(config), config.strategy, config.audit, optimiser, crew, config.own_strategy);
+  crew.coding_cost = experiment.coding_cost(rank.rank());
   return crew;
 }
 
@@ -183,7 +184,10 @@ TrainResult finish(const Trainee& trainee, const RankReport& report, const Timet
   if (!experiment.strategy.goes_in_rounds()) result.count_samples();
   if (experiment.strategy.exchange == Exchange::collective)
     result.collective = collective_for(trainee.crew, trainee.replica.weights()).name;
-  result.buckets = figures_of(trainee.strategy).buckets;
+  const TrainConfig& config = experiment.config;
+  if (!config.compress.empty() || config.overlap != "none" || !config.buckets.empty())
+    gather_buckets(members.present(), figures_of(trainee.strategy).buckets, gone, result);
+  result.link_bytes_per_s = experiment.link_bytes_per_s();
   result.model_sha256 = recorder.model_sha256();
   result.steps = timetable.last_step();
   if (!experiment.in_step() && experiment.has_open_end()) result.count_steps();
@@ -270,7 +274,9 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
     TrainResult result = finish(trainee, report, timetable, recorder, members, state, tolerated);
     result.tasks_reissued = tasks.reissued;
     result.tasks_dropped = tasks.dropped;
-    return WorkerOutcome{std::move(result), worker.profile(), members.leads()};
+    Profile profile = worker.profile();
+    if (const auto rate = coding_rate(config, result)) profile.coding = {*rate};
+    return WorkerOutcome{std::move(result), std::move(profile), members.leads()};
   };
   return in_rounds ? run() : naming_servers(crew, replica.weights().count(), run);
 } catch (const Error&) {

@@ -130,6 +130,7 @@ double Stepper::take(const Generation& members, const Step& step, std::uint64_t 
   strategy.update(trainee_.replica, step);
   clock.waited(figures_of(strategy).waited_s - waited_s);
   clock.hidden(newly_hidden_s());
+  if (recorder_.shows(taken)) clock.exchanged(figures_of(strategy).spans);
   if (samples == 0 && !trainee_.experiment.in_step() && trainee_.experiment.has_open_end())
     sit_out();
   clock.end();
@@ -150,7 +151,10 @@ double Stepper::compute_step(const Step& step, std::size_t samples,
   if (fed_) fed_->expect(trainee_.replica, step);
   const int micro_batches = open();
   if (trainee_.experiment.simulation) return simulate_step(micro_batches, samples);
-  return compute(trainee_.learner, micro_batches, trainee_.stages);
+  const double loss = compute(trainee_.learner, micro_batches, trainee_.stages);
+  const double now = trainee_.rank.clock.now();
+  state_.clock.backward(now - trainee_.learner.last().backward_s, now);
+  return loss;
 }
 
 double Stepper::simulate_step(int micro_batches, std::size_t samples) {
@@ -174,6 +178,8 @@ double Stepper::simulate_step(int micro_batches, std::size_t samples) {
   const bool whole = !trainee_.stages && passes == 1;
   const double loss =
       compute(trainee_.learner, micro_batches, trainee_.stages, whole ? AfterPass{} : charge);
+  const double backward_at = clock.now() + begun_s - charged_s;
+  state_.clock.backward(backward_at, backward_at + backward_s);
 
   for (const auto& [part, share] : ready_parts()) {
     const double ready_s = begun_s + share * backward_s;

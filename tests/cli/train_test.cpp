@@ -249,6 +249,34 @@ TEST_F(Train, AProfileOfARunDrivesASimulation) {
       64u);
 }
 
+TEST_F(Train, ASentenceSaysWhatCompressionPays) {
+  const std::string profile = at("profile.json");
+  for (const std::string spec : {"fp16", "int8"})
+    ASSERT_EQ(
+        train("--compress " + spec + " --profile-out " + profile + " --out " + at(spec)).status, 0);
+  EXPECT_EQ(read(profile)["coding"].size(), 2u) << "the second run keeps what the first measured";
+  const auto sentence = [&](const std::string& bandwidth) {
+    return train("--compress fp16 --cluster sim:step=1ms,coding=" + profile +
+                 ",bandwidth=" + bandwidth + " --out " + at(bandwidth))
+        .out;
+  };
+  EXPECT_THAT(sentence("1kbps"),
+              ::testing::ContainsRegex("compression cost .* of encoding and .* of decoding on all "
+                                       "ranks and saved .* of .*; it stops paying above .* a rank, "
+                                       "and this run's links carry 0.001 Mbit/s, so it paid\n"));
+  EXPECT_THAT(sentence("1000000Gbps"), HasSubstr(", so it did not pay\n"));
+  const Outcome free = train("--compress fp16 --cluster sim:step=1ms --out " + at("free"));
+  EXPECT_THAT(free.out, HasSubstr("take no virtual time"));
+  EXPECT_THAT(free.out, HasSubstr("charged no time it always pays\n"));
+}
+
+TEST_F(Train, AFileThatIsNoProfileIsNotWrittenOver) {
+  std::ofstream(at("notes.txt")) << "mine";
+  const Outcome outcome = train("--profile-out " + at("notes.txt") + " --out " + at("run"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("is not a profile"));
+}
+
 TEST_F(Train, HostsInNamespacesCountTheSameBytes) {
   if (geteuid() != 0) GTEST_SKIP() << "network namespaces need root";
   const Outcome real = train("-n 2 --json --cluster netns:hosts=2 --out " + at("netns"));

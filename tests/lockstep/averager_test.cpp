@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "collectives/barrier.h"
 #include "core/error.h"
 #include "transport/fabric.h"
 #include "transport/simulated/simulated.h"
@@ -164,6 +165,98 @@ TEST(Averager, ParametersOutliveIt) {
   });
 }
 
+// Each tensor of Net in a bucket of its own, the last first: what overlap does with bucket_mib = 0.
+constexpr const char* kEachAlone = "3,9,3,12";
+
+// The weights after some steps, each of two backwards, of a loop whose gradients travel so. It says
+// which backward is the last, or never says so.
+Results after_steps(int ranks, const Carriage& carriage, bool says_which_is_last = true) {
+  return on_ranks(ranks, [&](Rank& rank) {
+    Net net;
+    set_weights(net, 1);
+    torch::optim::SGD optimiser(net.parameters(), torch::optim::SGDOptions(0.2).momentum(0.5));
+    Averager averager(rank, net.parameters(), carriage);
+    for (int step = 0; step < 5; ++step) {
+      optimiser.zero_grad();
+      for (const bool last : {false, true}) {
+        if (last && says_which_is_last) averager.last_backward();
+        loss_of(net, numbers(4, 4, 10 * step + 3 * rank.rank() + (last ? 1 : 0))).backward();
+      }
+      averager.average_gradients();
+      optimiser.step();
+    }
+    return weights_of(net);
+  });
+}
+
+// By how its gradients are compressed, and the number of ranks.
+class CarriedAverager : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  const std::string& code() const { return std::get<0>(GetParam()); }
+  int ranks() const { return std::get<1>(GetParam()); }
+  Carriage carriage(const std::string& overlap) const {
+    Carriage carriage{.compress = code(), .overlap = overlap, .collective = "ring"};
+    overlap == "none" ? carriage.buckets = kEachAlone : carriage.buckets = "";
+    carriage.bucket_mib = 0;
+    return carriage;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Every, CarriedAverager,
+                         ::testing::Combine(::testing::Values("", "fp16", "int8:bucket=4",
+                                                              "topk:ratio=0.4", "onebit", "sign",
+                                                              "powersgd:rank=1,saving=0.5,start=1"),
+                                            ::testing::Values(2, 3)));
+
+TEST_P(CarriedAverager, GivesTheSameBitsBesideBackward) {
+  const Results apart = after_steps(ranks(), carriage("none"));
+  const Results beside = after_steps(ranks(), carriage("wfbp"));
+  const Results unsaid = after_steps(ranks(), carriage("wfbp"), false);
+  for (int r = 0; r < ranks(); ++r) {
+    EXPECT_TRUE(torch::equal(apart[r], apart[0])) << r;
+    EXPECT_TRUE(torch::equal(beside[r], apart[0])) << r;
+    EXPECT_TRUE(torch::equal(unsaid[r], apart[0])) << r;
+  }
+}
+
+TEST_P(CarriedAverager, LosesWhatItsCodeLoses) {
+  const Results exact = after_steps(ranks(), Carriage{.collective = "ring"});
+  const Results coded = after_steps(ranks(), carriage("wfbp"));
+  EXPECT_EQ(torch::allclose(coded[0], exact[0], 1e-6, 1e-7), code().empty());
+}
+
+TEST(Averager, BeginsTheExchangeInsideTheLastBackward) {
+  std::atomic<int> posted = 0;
+  run_shm(2, [&](Rank& rank) {
+    class Counted final : public Background {
+     public:
+      Counted(Background& inner, std::atomic<int>& posted) : inner_(inner), posted_(posted) {}
+      std::uint64_t post(Job job) override {
+        ++posted_;
+        return inner_.post(std::move(job));
+      }
+      void wait(std::uint64_t number) override { inner_.wait(number); }
+      void ring() override { inner_.ring(); }
+
+     private:
+      Background& inner_;
+      std::atomic<int>& posted_;
+    } counted(rank.background, posted);
+    Rank watched{rank.peers, rank.clock, counted, rank.lock, rank.seed};
+    Net net;
+    Averager averager(watched, net.parameters(), Carriage{.overlap = "wfbp", .bucket_mib = 0});
+    const auto backward = [&] { loss_of(net, numbers(2, 4, rank.rank())).backward(); };
+    backward();
+    barrier(rank.peers, {Purpose::control});
+    EXPECT_EQ(posted, 0) << "this one was not said to be the last";
+    barrier(rank.peers, {Purpose::control});
+    averager.last_backward();
+    backward();
+    barrier(rank.peers, {Purpose::control});
+    EXPECT_EQ(posted, 2 * 4) << "all buckets of both ranks";
+    averager.average_gradients();
+  });
+}
+
 // The error that the body has on a single rank.
 auto alone(const std::function<void(Rank&)>& body) {
   return [body] { run_loopback(1, body); };
@@ -179,6 +272,23 @@ TEST(Averager, AGradientThatWasDroppedIsNamed) {
               }),
               ThrowsMessage<UsageError>(AllOf(HasSubstr("gradient of parameter #0 (3x4)"),
                                               HasSubstr("zero_grad(false)"))));
+}
+
+TEST(Averager, ABackwardAfterTheLastOneIsRefused) {
+  EXPECT_THAT(alone([](Rank& rank) {
+                Net net;
+                Averager averager(rank, net.parameters(), Carriage{.overlap = "wfbp"});
+                averager.last_backward();
+                for (int i = 0; i < 2; ++i) loss_of(net, numbers(2, 4, i)).backward();
+                averager.average_gradients();
+              }),
+              ThrowsMessage<UsageError>(HasSubstr("a second backward came after")));
+}
+
+TEST(Averager, ACodeThatRepeatsTheOptimiserIsRefused) {
+  EXPECT_THAT(
+      alone([](Rank& rank) { Averager(rank, Net().parameters(), Carriage{.compress = "dgc"}); }),
+      ThrowsMessage<UsageError>(HasSubstr("the loop's own")));
 }
 
 TEST(Averager, AParameterThatWasMovedAwayIsNamed) {

@@ -40,6 +40,23 @@ TEST(Profile, IsReadAsItWasWritten) {
   EXPECT_EQ(read.ready[0].ready_s, 0.125);
 }
 
+TEST(Profile, KeepsTheRatesOfCompressors) {
+  const Folder folder;
+  const std::string path = folder / "profile.json";
+  Profile profile{"mlp", 64, 1, 0.1, 0.2, 0.05};
+  profile.coding = {{"fp16", 2, 1e-9, 3e-9}};
+  write_whole(path, to_json(profile).dump());
+  Profile next{"mlp", 64, 1, 0.1, 0.2, 0.05};
+  next.coding = {{"topk", 3, 5e-9, 0}};
+  add_rates(next, read_profile(path).coding);
+  add_rates(next, {{"topk", 9, 9, 9}});  // what was measured last counts
+  ASSERT_EQ(next.coding.size(), 2u);
+  EXPECT_EQ(next.coding[0].workers, 3);
+  EXPECT_EQ(next.coding[1].compressor, "fp16");
+  EXPECT_EQ(next.coding[1].encode_s_per_number, 1e-9);
+  EXPECT_EQ(next.coding[1].decode_s_per_number, 3e-9);
+}
+
 TEST(Profile, MayKnowNothingOfParts) {
   const Folder folder;
   const std::string path = folder / "profile.json";

@@ -49,6 +49,27 @@ TEST(Lanes, TheOptimiserIsComputeWhereverItIs) {
             "compute 0-3 wait 3-4 compute 4-5 wait 5-6 communicate 6-10 ");
 }
 
+TEST(Lanes, ShowForwardAndBackward) {
+  TimedStep step{0, 6, 10, 9, 1, 2, 0};
+  step.backward_at = 2;
+  step.backward_s = 3;  // the rest was another's
+  std::string text;
+  for (const LaneEvent& e : lanes_of(step))
+    text += fmt::format("{} {:g}-{:g} ", e.name ? e.name : "-", e.start, e.end);
+  EXPECT_EQ(text, "forward 0-2 backward 2-5 - 5-6 - 6-8 - 8-9 optimiser 9-10 ");
+}
+
+TEST(Lanes, ShowBucketsInPlaceOfTheExchange) {
+  using Part = BucketSpan::Part;
+  TimedStep step{0, 6, 10, 0, 0, 1, 0};
+  step.spans = {{Part::encode, 0, 3, 4, 100}, {Part::exchange, 0, 4, 8, 50}};
+  const auto events = lanes_of(step);
+  EXPECT_EQ(text_of(events), "compute 0-6 wait 6-7 communicate 3-4 communicate 4-8 ");
+  EXPECT_STREQ(events[2].name, "encode");
+  EXPECT_STREQ(events[3].name, "exchange");
+  EXPECT_EQ(events[3].span->bytes, 50u);
+}
+
 TEST(Lanes, AddUpToTheStep) {
   const TimedStep step{1, 2.5, 9, 8, 0.75, 2, 0};
   double sum = 0;
@@ -83,6 +104,17 @@ TEST_F(TimelineFile, IsWholeAfterEveryWrite) {
   EXPECT_EQ(last.at("name"), "wait");
   EXPECT_DOUBLE_EQ(last.at("ts").get<double>(), 3000);
   EXPECT_DOUBLE_EQ(last.at("dur").get<double>(), 500);
+}
+
+TEST_F(TimelineFile, TellsBucketAndBytesOfASpan) {
+  Timeline timeline(path_, 1, 1, 0);
+  const BucketSpan span{BucketSpan::Part::decode, 2, 0.001, 0.003, 400};
+  timeline.add(0, 7, {Lane::communicate, span.start, span.end, "decode", &span});
+  timeline.flush();
+  const json last = events().back();
+  EXPECT_EQ(last.at("name"), "decode");
+  EXPECT_EQ(last.at("cat"), "communicate");
+  EXPECT_EQ(last.at("args"), (json{{"step", 7}, {"bucket", 2}, {"bytes", 400}}));
 }
 
 TEST_F(TimelineFile, NamesEachRankAndKeepsLanesApart) {

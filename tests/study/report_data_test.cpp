@@ -73,6 +73,30 @@ TEST_F(Report, HasFiguresWithIntervalsAndPairedDifferences) {
   EXPECT_THAT(data["findings"][0].get<std::string>(), HasSubstr("pays with accuracy: half (-1.00"));
 }
 
+TEST_F(Report, HasWhatCompressionCostAndSaved) {
+  Study study = plan_from_text(kText);
+  runs(study, "ring", {0.9}, 1000);
+  Json result = result_json(0.9);
+  const double steps = result["steps"];
+  result["compression"] = {{"compressor", "fp16"},        {"encode_seconds", 2 * steps},
+                           {"decode_seconds", 3 * steps}, {"bytes_before", 1000 * steps},
+                           {"bytes_after", 500 * steps},  {"break_even_bits_per_second", 800}};
+  study::Run& run = study.run(study.variants[1].runs[0]);
+  write_done(folder_of(folder_.text(), run), result);
+  run.status = "done";
+  const Json data = report(study);
+  const auto mean = [&](int variant, const char* key) -> Json {
+    const Json& figures = data["variants"][variant]["figures"];
+    return figures.contains(key) ? figures[key]["mean"] : Json();
+  };
+  EXPECT_EQ(mean(1, "encode_seconds_per_step"), 2);
+  EXPECT_EQ(mean(1, "decode_seconds_per_step"), 3);
+  EXPECT_EQ(mean(1, "bytes_before_per_step"), 1000);
+  EXPECT_EQ(mean(1, "bytes_after_per_step"), 500);
+  EXPECT_EQ(mean(1, "break_even_bits_per_second"), 800);
+  EXPECT_TRUE(mean(0, "encode_seconds_per_step").is_null()) << "it does not compress";
+}
+
 TEST_F(Report, SaysNoDifferenceWhereNoneIsShown) {
   Study study = plan_from_text(kText);
   runs(study, "ring", {0.90, 0.80, 0.70}, 1000);

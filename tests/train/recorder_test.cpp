@@ -43,7 +43,24 @@ class Recorded : public ::testing::Test {
   double seconds_in(const std::string& lane, int rank) const {
     double sum = 0;
     for (const Json& e : timeline())
-      if (e.at("name") == lane && e.at("pid") == rank + 1) sum += e.at("dur").get<double>() * 1e-6;
+      if (e.value("cat", "") == lane && e.at("pid") == rank + 1)
+        sum += e.at("dur").get<double>() * 1e-6;
+    return sum;
+  }
+  // A rank's events of that name, as {start, end} in microseconds.
+  std::vector<std::pair<double, double>> spans(const std::string& name, int rank) const {
+    std::vector<std::pair<double, double>> all;
+    for (const Json& e : timeline())
+      if (e.at("name") == name && e.at("pid") == rank + 1)
+        all.emplace_back(e.at("ts"), e.at("ts").get<double>() + e.at("dur").get<double>());
+    return all;
+  }
+  // How many microseconds of that name go on while the rank is in backward.
+  double beside_backward_us(const std::string& name, int rank) const {
+    double sum = 0;
+    for (const auto& [begin, end] : spans("backward", rank))
+      for (const auto& [start, stop] : spans(name, rank))
+        sum += std::max(0.0, std::min(end, stop) - std::max(begin, start));
     return sum;
   }
 
@@ -87,6 +104,58 @@ TEST_F(Recorded, TheTimelineAgreesWithTheSummary) {
     const Json& rank = run.at("workers_detail")[r];
     for (const std::string lane : {"compute", "communicate", "wait"})
       EXPECT_NEAR(seconds_in(lane, r), rank.at(lane + "_seconds").get<double>(), 1e-6) << lane << r;
+  }
+}
+
+// A bucket for each of the four tensors, encoded.
+void send_in_buckets(TrainConfig& config, const std::string& overlap) {
+  config.cluster = "sim:step=10ms,bandwidth=10Mbps";
+  config.compress = "fp16";
+  config.overlap = overlap;
+  config.bucket_mib = 0;
+  if (overlap == "none") config.buckets = "10,160,16,12544";
+}
+
+TEST_F(Recorded, BucketsAreShownBesideBackwardWithOverlap) {
+  send_in_buckets(config_, "wfbp");
+  const Json run = this->run("simulated");
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(spans("backward", r).size(), run.at("steps"));
+    EXPECT_EQ(spans("exchange", r).size(), 4 * run.at("steps").get<std::size_t>());
+    EXPECT_GT(beside_backward_us("exchange", r), 0);
+    EXPECT_NEAR(beside_backward_us("exchange", r) * 1e-6,
+                run.at("workers_detail")[r].at("hidden_seconds").get<double>(), 1e-5);
+  }
+}
+
+TEST_F(Recorded, BucketsComeAfterBackwardWithoutOverlap) {
+  send_in_buckets(config_, "none");
+  const Json run = this->run("simulated");
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(spans("exchange", r).size(), 4 * run.at("steps").get<std::size_t>());
+    EXPECT_EQ(beside_backward_us("exchange", r), 0);
+  }
+}
+
+// Or viewers would draw one inside another.
+TEST_F(Recorded, EventsOfALaneFollowEachOther) {
+  send_in_buckets(config_, "wfbp");
+  config_.cluster = "local";
+  run("loopback");
+  std::map<int, std::map<double, double>> lanes;
+  std::set<int> buckets;
+  for (const Json& e : timeline()) {
+    if (e.at("ph") != "X") continue;
+    lanes[e.at("tid")][e.at("ts")] = e.at("ts").get<double>() + e.at("dur").get<double>();
+    if (e.at("name") == "exchange") buckets.insert(e.at("args").at("bucket").get<int>());
+  }
+  EXPECT_THAT(buckets, ::testing::ElementsAre(0, 1, 2, 3));
+  for (const auto& [tid, events] : lanes) {
+    double ended = 0;
+    for (const auto& [start, end] : events) {
+      EXPECT_GE(start, ended - 0.01) << tid;  // as far as it is rounded
+      ended = end;
+    }
   }
 }
 

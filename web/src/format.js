@@ -17,6 +17,13 @@ const STEPS = {
     [1e3, "kB/s"],
     [1, "B/s"],
   ],
+  "bit/s": [
+    [1e12, "Tbit/s"],
+    [1e9, "Gbit/s"],
+    [1e6, "Mbit/s"],
+    [1e3, "kbit/s"],
+    [1, "bit/s"],
+  ],
   s: [
     [1, "s"],
     [1e-3, "ms"],

@@ -8,6 +8,7 @@ import { toolbar } from "./toolbar.js";
 import { axes } from "./sections/axes.js";
 import { bench } from "./sections/bench.js";
 import { compare } from "./sections/compare.js";
+import { compression } from "./sections/compression.js";
 import { consensus, learning } from "./sections/learning.js";
 import { overview } from "./sections/overview.js";
 import { resources } from "./sections/resources.js";
@@ -23,6 +24,7 @@ const SECTIONS = [
   speed,
   steps,
   traffic,
+  compression,
   resources,
   consensus,
   axes,

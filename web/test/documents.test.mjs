@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { start, stop, variantColumn, withPage, withTemplate } from "./browser.mjs";
-import { sampleRun, sampleStudy, sampleTunedAndSimulated } from "./sample.mjs";
+import { sampleCompressed, sampleRun, sampleStudy, sampleTunedAndSimulated } from "./sample.mjs";
 
 describe("other reports", () => {
   before(start);
@@ -42,6 +42,30 @@ describe("other reports", () => {
       assert.match(await page.textContent(".compare"), /one run/);
       assert.equal(await page.locator("#bench, #tuning, #axes, #prediction").count(), 0);
     }));
+
+  it("says what compression and overlap cost and saved, and whether that paid", () =>
+    withPage(sampleCompressed(), {}, async (page) => {
+      const rows = await page.$$eval("table.compression tbody tr", (all) =>
+        all.map((row) => [...row.children].map((cell) => cell.textContent)),
+      );
+      const ring = rows.find(([name]) => name.startsWith("ring all-reduce"));
+      assert.deepEqual(
+        ring.slice(1).map((text) => text.replace(/\s/g, " ")),
+        ["200 kB", "100 kB", "2.00 ms", "1.00 ms", "4.00 ms", "267 Mbit/s", "100 Mbit/s", "yes"],
+      );
+      const local = rows.find(([name]) => name.startsWith("local SGD"));
+      assert.equal(local[5], "–", "nothing overlaps");
+      assert.equal(local.at(-1), "no: its link is faster");
+      assert.ok(!rows.some(([name]) => name.startsWith("ring reduce")), "it does not compress");
+      const bars = await page.textContent("#encode-exchange-and-decode-bucket-by-bucket svg");
+      assert.match(bars, /bucket 1.*bucket 2/s);
+      assert.match(bars, /4\.00\sms hidden/);
+    }));
+
+  it("has no section of compression where nothing is compressed or overlaps", () =>
+    withPage(sampleStudy(), {}, async (page) =>
+      assert.equal(await page.locator("#compression").count(), 0),
+    ));
 
   it("tells tuned from given and simulated from measured, with the baseline by name", () =>
     withPage(sampleTunedAndSimulated(), {}, async (page) => {

@@ -429,3 +429,38 @@ export function sampleTunedAndSimulated() {
     ],
   };
 }
+
+/** The same study where two variants compress, one of them beside backward. */
+export function sampleCompressed() {
+  const study = sampleStudy();
+  const compress = (name, ratio, link, overlaps) => {
+    for (const { result } of study.runs.filter((run) => run.variant.startsWith(name))) {
+      const { steps } = result;
+      if (!steps) continue;
+      const before = 2e5 * steps;
+      result.compression = {
+        compressor: "any",
+        encode_seconds: 2e-3 * steps,
+        decode_seconds: 1e-3 * steps,
+        bytes_before: before,
+        bytes_after: ratio * before,
+        break_even_bits_per_second: (8 * (1 - ratio) * 2e5) / 3e-3,
+        link_bits_per_second: link,
+        link_is_measured: false,
+      };
+      result.overlap = overlaps ? { hidden_seconds: 4e-3 * steps } : null;
+      result.buckets_detail = [10, 5000].map((numbers, i) => ({
+        numbers,
+        encode_seconds: 1e-3 * steps,
+        exchange_seconds: 3e-3 * steps,
+        decode_seconds: 0.5e-3 * steps,
+        hidden_seconds: overlaps && i === 0 ? 4e-3 * steps : 0,
+        bytes_before: before / 2,
+        bytes_after: (ratio * before) / 2,
+      }));
+    }
+  };
+  compress("ring all-reduce", 0.5, 1e8, true);
+  compress("local SGD", 0.01, 1e10, false);
+  return study;
+}
