@@ -74,6 +74,25 @@ std::string reason_against(const Compression& c, Travels travels, const Carriage
   return {};
 }
 
+// As the settings say.
+BucketRule bucket_rule(const Carriage& carriage) {
+  BucketRule rule{.overlap = overlaps(carriage)};
+  rule.measures_plan = carriage.overlap == "merged" && carriage.buckets.empty();
+  if (!carriage.buckets.empty()) {
+    rule.plan = [counts = counts_in(carriage.buckets)](auto tensors) {
+      return buckets_of(counts, tensors);
+    };
+  } else if (overlaps(carriage)) {
+    constexpr double kMib = 1 << 20;
+    rule.plan = [first = static_cast<std::size_t>(carriage.first_bucket_mib * kMib),
+                 others = static_cast<std::size_t>(carriage.bucket_mib * kMib)](auto tensors) {
+      return others == 0 ? bucket_each(tensors)
+                         : buckets_by_size(tensors, std::min(first, others), others);
+    };
+  }
+  return rule;
+}
+
 }  // namespace
 
 bool takes_over_sgd(const Carriage& carriage) {
@@ -129,22 +148,9 @@ void carry(const Carriage& carriage, std::string_view strategy, bool audit,
     return;
   }
   if (!c && !overlaps(carriage) && carriage.buckets.empty()) return;
-  MeanRule rule{c, overlaps(carriage)};
+  MeanRule rule{c, bucket_rule(carriage)};
   rule.notes_losses = audit;
   rule.optimiser = optimiser;
-  rule.measures_plan = carriage.overlap == "merged" && carriage.buckets.empty();
-  if (!carriage.buckets.empty()) {
-    rule.plan = [counts = counts_in(carriage.buckets)](auto tensors) {
-      return buckets_of(counts, tensors);
-    };
-  } else if (overlaps(carriage)) {
-    constexpr double kMib = 1 << 20;
-    rule.plan = [first = static_cast<std::size_t>(carriage.first_bucket_mib * kMib),
-                 others = static_cast<std::size_t>(carriage.bucket_mib * kMib)](auto tensors) {
-      return others == 0 ? bucket_each(tensors)
-                         : buckets_by_size(tensors, std::min(first, others), others);
-    };
-  }
   crew.means = bucket_means(std::move(rule));
 }
 
