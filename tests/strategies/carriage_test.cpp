@@ -50,7 +50,7 @@ TEST(Carriage, RefusesWhatIsUnsoundAndSaysWhy) {
   EXPECT_THAT(refusal("easgd", {"fp16"}), HasSubstr("centre"));
   EXPECT_EQ(refusal("easgd", {"threshold"}), "");
   for (const std::string strategy :
-       {"gossip", "d-psgd", "ad-psgd", "hogwild", "sma", "step-wise", "epoch-average"})
+       {"d-psgd", "ad-psgd", "hogwild", "sma", "step-wise", "epoch-average"})
     EXPECT_THAT(refusal(strategy, {"fp16"}), HasSubstr("messages of its own"));
   RunTerms adam;
   adam.optimizer = "adam:lr=0.1";
@@ -58,6 +58,19 @@ TEST(Carriage, RefusesWhatIsUnsoundAndSaysWhy) {
   Carriage shared{"topk"};
   shared.collective = "shared";
   EXPECT_THAT(refusal("all-reduce", shared), HasSubstr("nothing is sent"));
+}
+
+// What is mixed as it comes must be weights, or nearly.
+TEST(Carriage, OfWeightsThatPeersMixIsSoundWhereAllOfThemAreInAMessage) {
+  for (const std::string code : {"fp16", "bf16", "int8", "int8:stochastic=on", "qsgd", "threshold"})
+    EXPECT_EQ(refusal("gossip", {code}), "") << code;
+  for (const std::string code : {"topk", "randomk", "sign", "sign:feedback=off", "onebit", "dgc",
+                                 "powersgd", "threshold:tau=0.1", "topk:ratio=0.99"})
+    EXPECT_THAT(refusal("gossip", {code}), HasSubstr("no point where weights can be")) << code;
+  for (const std::string code : {"terngrad", "qsgd:levels=3", "int8:bucket=16777216"})
+    EXPECT_THAT(refusal("gossip", {code}), HasSubstr("a quarter of their norm")) << code;
+  for (const std::string code : {"fp16:feedback=on", "int8:feedback=on"})
+    EXPECT_THAT(refusal("gossip", {code}), HasSubstr("feedback=off")) << code;
 }
 
 TEST(Carriage, OverlapsWhatSendsGradients) {
