@@ -1,44 +1,19 @@
 #include "strategies/bucket_mean.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <map>
-#include <numeric>
-#include <sstream>
 
 #include "collectives/gather.h"
 #include "collectives/scratch.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
 #include "strategies/bucket_average.h"
+#include "strategies/bucket_feed.h"
 #include "strategies/mean.h"
 
 namespace lockstep {
 namespace {
-
-// Exchanges of a measured plan's trial: each tensor alone, then all at once. The first of either is
-// a warm-up.
-constexpr std::uint64_t kAlone = 3, kTrial = 5;
-
-// a + b * bytes by least squares. Nothing is known of a line with one size of messages: then
-// starting is free, and buckets of one tensor are as good as any.
-LineCost fitted(const std::map<std::size_t, double>& seconds_by_bytes) {
-  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (const auto& [bytes, seconds] : seconds_by_bytes) {
-    const auto b = static_cast<double>(bytes);
-    n += 1;
-    x += b;
-    y += seconds;
-    xx += b * b;
-    xy += b * seconds;
-  }
-  const double spread = n * xx - x * x;
-  if (spread <= 0) return {};
-  const double per_byte = std::max(0.0, (n * xy - x * y) / spread);
-  return {std::max(0.0, (y - per_byte * x) / n), per_byte};
-}
 
 Tensor2d matrix_of(const Parameter& parameter, std::size_t bucket_begin) {
   const auto rows = static_cast<std::size_t>(parameter.shape.empty() ? 1 : parameter.shape[0]);
@@ -49,7 +24,13 @@ Tensor2d matrix_of(const Parameter& parameter, std::size_t bucket_begin) {
 class BucketMean final : public Mean {
  public:
   BucketMean(const Crew& crew, Purpose of, const MeanRule& rule)
-      : crew_(crew), of_(of), rule_(rule) {
+      : crew_(crew),
+        of_(of),
+        rule_(rule),
+        jobs_(
+            crew.rank, rule.buckets, rule.buckets.overlap,
+            [this](std::size_t b, Transport& lane) { exchange(b, lane); },
+            [this](const std::string& plan) { return text_of_first(crew_.rank.peers, plan); }) {
     if (!rule_.compression) return;
     const Compression& c = *rule_.compression;
     how_ = averaging_for(c, of);
@@ -72,20 +53,10 @@ class BucketMean final : public Mean {
     if (how_ == Averaging::low_rank) roles_.push_back(Role::basis);
     if (of == Purpose::weights) roles_.push_back(Role::reference);
   }
-  // Jobs of an exchange that was never finished use this rank's memory.
-  ~BucketMean() override {
-    abandoned_ = true;
-    if (!is_under_way_) return;
-    try {
-      crew_.rank.background.wait(last_job_);
-    } catch (...) {  // an error of its own ends this rank; a kill comes again
-    }
-  }
 
   void begin(Values values, std::span<const Parameter> parameters) override {
     values_ = values;
     parameters_.assign(parameters.begin(), parameters.end());
-    for (const Parameter& parameter : parameters_) tensors_.push_back({parameter.slice.count});
     memories_.clear();
     for (const Role role : roles_) {
       if (role == Role::basis) continue;
@@ -95,23 +66,13 @@ class BucketMean final : public Mean {
       else if (!memory.is_hollow() && memory.count() > 0)
         std::memset(memory.bytes().data, 0, memory.bytes().size);
     }
-    use(rule_.measures_plan ? bucket_each(tensors_)
-        : rule_.plan        ? rule_.plan(tensors_)
-                            : single_bucket(tensors_));
+    jobs_.feed().begin(parameters);
+    use(jobs_.feed().buckets());
     if (how_ == Averaging::low_rank) open_basis();
   }
 
-  void ready(Slice part) override {
-    if (!rule_.overlap) return;
-    if (is_on_trial()) note_ready(part);
-    for (Bucket& bucket : buckets_) {
-      const std::size_t begin = std::max(part.begin, bucket.slice.begin);
-      const std::size_t end = std::min(part.end(), bucket.slice.end());
-      if (end > begin) bucket.missing -= end - begin;
-    }
-    while (next_ < buckets_.size() && buckets_[next_].missing == 0) post(next_++);
-  }
-  bool begins_early() const override { return rule_.overlap; }
+  void ready(Slice part) override { jobs_.feed().ready(part); }
+  bool begins_early() const override { return rule_.buckets.overlap; }
 
   std::uint64_t bytes_sent(int rank, std::size_t) const override {
     std::uint64_t bytes = 0;
@@ -162,7 +123,7 @@ class BucketMean final : public Mean {
         }
         if (of_reference) sum.memories.push_back({rank, *of_reference, -share, 0});
         // What it owned by another plan it sends to the owners of this one.
-        if (const auto k = place_of_role(Role::second); k && rule_.measures_plan)
+        if (const auto k = place_of_role(Role::second); k && rule_.buckets.measures_plan)
           sum.memories.push_back({rank, *k, before * crew_.workers, 0});
         sum.holds = holds_of_lost();
         break;
@@ -192,18 +153,11 @@ class BucketMean final : public Mean {
     return all;
   }
 
-  // The plan, and how many exchanges it took to find it.
-  std::string state() const override {
-    if (!rule_.measures_plan) return {};
-    return fmt::format("{} {}", exchanges_, fmt::join(counts(), " "));
-  }
+  std::string state() const override { return jobs_.feed().state(); }
   void restore(const std::string& state) override {
-    if (!rule_.measures_plan) return;
-    std::istringstream in(state);
-    std::vector<std::size_t> counts;
-    in >> exchanges_;
-    for (std::size_t count; in >> count;) counts.push_back(count);
-    use(buckets_of(counts, tensors_));
+    if (!rule_.buckets.measures_plan) return;
+    jobs_.feed().restore(state);
+    use(jobs_.feed().buckets());
   }
 
   const Figures& figures() const override { return figures_; }
@@ -220,9 +174,7 @@ class BucketMean final : public Mean {
     Slice slice;
     std::unique_ptr<BucketAverage> average;
     std::uint64_t plain_bytes = 0;  // that this rank would send of the numbers as they are
-    std::size_t missing = 0;        // numbers that are not ready
     Values basis = {nullptr, 0, Type::fp32};
-    double began_s = 0, ended_s = 0;  // its last job
   };
 
   std::optional<std::size_t> place_of_role(Role role) const {
@@ -292,45 +244,19 @@ class BucketMean final : public Mean {
 
   void opened(const Step& step, std::span<const std::size_t> samples) override {
     if (!values_) throw InternalError("a mean is to be taken of numbers that it was never told of");
-    if (rule_.measures_plan && exchanges_ == kAlone) change_to(single_bucket(tensors_));
-    if (rule_.measures_plan && exchanges_ == kTrial) change_to(measured_plan());
-    ++exchanges_;
     step_ = step.number;
     shares_ = shares_of(samples);
-    for (Bucket& bucket : buckets_) bucket.missing = bucket.slice.count;
-    next_ = 0;
     figures_.spans.clear();
-    opened_s_ = crew_.rank.clock.now();
+    if (!jobs_.open()) return;
+    hand_over_memories();
+    use(jobs_.feed().buckets());
   }
 
   void finish() override {
-    if (!rule_.overlap) {
-      for (std::size_t b = 0; b < buckets_.size(); ++b) exchange(b, crew_.rank.peers);
-      return;
-    }
-    const double start = crew_.rank.clock.now();
-    while (next_ < buckets_.size()) post(next_++);
-    is_under_way_ = false;  // what is thrown here is the end of all jobs
-    crew_.rank.background.wait(last_job_);
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      const double hidden_s =
-          std::max(0.0, std::min(buckets_[b].ended_s, start) - buckets_[b].began_s);
-      figures_.buckets[b].hidden_s += hidden_s;
-      figures_.hidden_s += hidden_s;
-    }
-  }
-
-  void post(std::size_t b) {
-    is_under_way_ = true;
-    last_job_ = crew_.rank.background.post([this, b](Transport& lane) {
-      if (abandoned_) return;
-      Bucket& bucket = buckets_[b];
-      bucket.began_s = lane.now();
-      exchange(b, lane);
-      bucket.ended_s = lane.now();
-      if (is_on_trial())
-        note_time(bucket.slice.count * size_of(Type::fp32), bucket.ended_s - bucket.began_s);
-    });
+    jobs_.finish();
+    figures_.hidden_s = jobs_.hidden_s();
+    for (std::size_t b = 0; b < buckets_.size(); ++b)
+      figures_.buckets[b].hidden_s = jobs_.figures()[b].hidden_s;
   }
 
   void exchange(std::size_t b, Transport& lane) {
@@ -355,11 +281,6 @@ class BucketMean final : public Mean {
     figures_.buckets[b].coding += bytes;
     if (rule_.compression) figures_.coding += bytes;
   }
-  std::vector<std::size_t> counts() const {
-    std::vector<std::size_t> all;
-    for (const Bucket& bucket : buckets_) all.push_back(bucket.slice.count);
-    return all;
-  }
 
   Holds holds_of_result() const {
     const Compression& c = *rule_.compression;
@@ -383,38 +304,14 @@ class BucketMean final : public Mean {
     return {Holds::How::shrunk, std::sqrt(square)};
   }
 
-  // A measured plan.
-  bool is_on_trial() const { return rule_.measures_plan && exchanges_ <= kTrial; }
-  void note_ready(Slice part) {
-    const double now = crew_.rank.clock.now() - opened_s_;
-    for (std::size_t t = 0; exchanges_ == kAlone && t < tensors_.size(); ++t)
-      if (const Slice s = parameters_[t].slice; part.begin < s.end() && s.begin < part.end())
-        tensors_[t].ready_s = now;
-  }
-  void note_time(std::size_t bytes, double seconds) {
-    if (exchanges_ == 1 || exchanges_ == kAlone + 1) return;  // a warm-up
-    double& least = took_s_.try_emplace(bytes, seconds).first->second;
-    least = std::min(least, seconds);
-  }
-  // Collective. By the times of rank 0, the same on all.
-  Buckets measured_plan() {
-    std::vector<std::size_t> counts;
-    for (const Slice slice : merged_best(tensors_, fitted(took_s_))) counts.push_back(slice.count);
-    std::istringstream told(
-        text_of_first(crew_.rank.peers, fmt::format("{}", fmt::join(counts, " "))));
-    counts.clear();
-    for (std::size_t count; told >> count;) counts.push_back(count);
-    return buckets_of(counts, tensors_);
-  }
   // What owners kept of the mean was for m numbers of one worker: as its own residual it goes to
   // whichever worker owns those numbers now. What only says how much was lost is of the old plan.
-  void change_to(const Buckets& plan) {
+  void hand_over_memories() {
     const Slice all{0, values_->count()};
     const auto residual = memory_of(Role::residual, all), second = memory_of(Role::second, all);
     if (second && feeds_back_) add_scaled(*residual, crew_.workers, *second);
     if (residual && !feeds_back_) scale(*residual, 0);
     if (second) scale(*second, 0);
-    use(plan);
   }
 
   const Crew crew_;
@@ -425,52 +322,22 @@ class BucketMean final : public Mean {
   std::vector<Role> roles_;
   std::optional<Values> values_;
   std::vector<Parameter> parameters_;
-  std::vector<TensorGradient> tensors_;
   std::vector<Scratch> memories_;  // by role
   std::vector<Bucket> buckets_;    // in the order in which they are sent
   Figures figures_;
-  std::uint64_t exchanges_ = 0;
   // Of the exchange that is open.
   std::uint64_t step_ = 0;
   std::vector<double> shares_;
-  std::size_t next_ = 0;  // bucket to be posted
-  std::uint64_t last_job_ = 0;
-  bool is_under_way_ = false;  // jobs are posted that nobody has waited for
-  std::atomic<bool> abandoned_ = false;
-  double opened_s_ = 0;
-  std::map<std::size_t, double> took_s_;  // by bytes, the shortest
+  BucketJobs jobs_;  // the last: what is under way uses all of this
 };
 
 }  // namespace
 
-Buckets buckets_of(std::span<const std::size_t> counts, std::span<const TensorGradient> tensors) {
-  std::size_t end = 0;
-  for (const TensorGradient& tensor : tensors) end += tensor.count;
-  Buckets buckets;
-  auto tensor = tensors.rbegin();
-  for (std::size_t count : counts) {
-    buckets.push_back({end - std::min(end, count), count});
-    end = buckets.back().begin;
-    while (tensor != tensors.rend() && tensor->count <= count && count > 0)
-      count -= (tensor++)->count;
-    if (count > 0)
-      throw UsageError(fmt::format(
-          "a bucket of {} gradients cuts a tensor, or there are no more of them: buckets are whole "
-          "tensors, from the last to the first",
-          buckets.back().count));
-  }
-  if (end > 0) throw UsageError(fmt::format("the buckets leave out the first {} gradients", end));
-  return buckets;
-}
-
 MakeMean bucket_means(MeanRule rule) {
   return [rule = std::move(rule)](const Crew& crew, Purpose of) -> std::unique_ptr<Mean> {
     MeanRule own = rule;
-    if (of != Purpose::gradients) {
-      own.overlap = own.measures_plan = false;
-      own.plan = {};
-    }
-    own.measures_plan &= own.overlap;
+    if (of != Purpose::gradients) own.buckets = {};
+    own.buckets.measures_plan &= own.buckets.overlap;
     return std::make_unique<BucketMean>(crew, of, own);
   };
 }

@@ -11,10 +11,6 @@
 // that mean plus the mean of the differences. So a compression may leave out most of them, and what
 // it leaves out is a late change of the weights, not a weight that is missing (Qsparse-Local-SGD:
 // Basu et al., NeurIPS 2019).
-//
-// A measured plan: in the first exchanges each tensor goes alone, and then all go together. From
-// how long that took, and from when gradients were ready, rank 0 makes the plan that would have
-// ended first (merged_best()) and tells it to all.
 #pragma once
 
 #include <functional>
@@ -28,19 +24,12 @@ namespace lockstep {
 
 struct MeanRule {
   std::optional<Compression> compression = {};  // none: numbers as they are
-  bool overlap = false;                         // of gradients; other numbers are there at once
-  bool measures_plan = false;                   // needs overlap
-  // Of the tensors of the numbers, in order; none: all in one. Until a plan is measured, if it is.
-  std::function<Buckets(std::span<const TensorGradient>)> plan = {};
+  BucketRule buckets = {};  // of gradients; other numbers are there at once, and go in one
   // The audit wants to know what messages lose: a mean whose compression keeps no memory then has
   // some that say so.
   bool notes_losses = false;
   OptimiserTerms optimiser = {};  // for compressors that need it
 };
-
-// A plan with so many numbers in each bucket, in the order in which they are sent. UsageError
-// unless these are whole tensors, and all of them.
-Buckets buckets_of(std::span<const std::size_t> counts, std::span<const TensorGradient>);
 
 // UsageError where a compression can't stand in for the numbers that are averaged: a vote on
 // weights, or dgc, which takes gradients for what they are.

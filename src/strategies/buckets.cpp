@@ -110,6 +110,26 @@ Buckets merged_best(std::span<const TensorGradient> tensors, const LineCost& cos
   return backward.cut_at(ends);
 }
 
+Buckets buckets_of(std::span<const std::size_t> counts, std::span<const TensorGradient> tensors) {
+  std::size_t end = 0;
+  for (const TensorGradient& tensor : tensors) end += tensor.count;
+  Buckets buckets;
+  auto tensor = tensors.rbegin();
+  for (std::size_t count : counts) {
+    buckets.push_back({end - std::min(end, count), count});
+    end = buckets.back().begin;
+    while (tensor != tensors.rend() && tensor->count <= count && count > 0)
+      count -= (tensor++)->count;
+    if (count > 0)
+      throw UsageError(fmt::format(
+          "a bucket of {} gradients cuts a tensor, or there are no more of them: buckets are whole "
+          "tensors, from the last to the first",
+          buckets.back().count));
+  }
+  if (end > 0) throw UsageError(fmt::format("the buckets leave out the first {} gradients", end));
+  return buckets;
+}
+
 double finish_s(const Buckets& buckets, std::span<const TensorGradient> tensors,
                 const LineCost& cost) {
   const Backward backward(tensors);

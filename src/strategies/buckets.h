@@ -7,7 +7,9 @@
 // order; one of n bytes takes start_s + n * per_byte_s.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,6 +29,20 @@ struct LineCost {
 
 using Buckets = std::vector<Slice>;  // in the order in which they are sent; all gradients once
 
+// How a run cuts its gradients, and when a bucket goes (see bucket_feed.h).
+struct BucketRule {
+  bool overlap = false;        // as soon as its gradients are final; else when all are
+  bool measures_plan = false;  // needs overlap
+  // Of the tensors, in order; none: all in one. Until a plan is measured, if it is.
+  std::function<Buckets(std::span<const TensorGradient>)> plan = {};
+};
+
+// What two slices have in common; without elements where they have nothing.
+inline Slice common(Slice a, Slice b) {
+  const std::size_t begin = std::max(a.begin, b.begin), end = std::min(a.end(), b.end());
+  return {begin, end > begin ? end - begin : 0};
+}
+
 // One for all.
 Buckets single_bucket(std::span<const TensorGradient>);
 // One for each tensor: wait-free backward propagation (Zhang et al., ATC 2017; Poseidon).
@@ -42,6 +58,10 @@ Buckets merged_greedily(std::span<const TensorGradient>, const LineCost&);
 // The plan that ends first; of those the one whose last buckets are largest. Time grows with the
 // square of the number of tensors.
 Buckets merged_best(std::span<const TensorGradient>, const LineCost&);
+
+// A plan with so many numbers in each bucket, in the order in which they are sent. UsageError
+// unless these are whole tensors, and all of them.
+Buckets buckets_of(std::span<const std::size_t> counts, std::span<const TensorGradient>);
 
 // When the last bucket has arrived, since backward began. REQUIRES: a plan for these tensors.
 double finish_s(const Buckets&, std::span<const TensorGradient>, const LineCost&);

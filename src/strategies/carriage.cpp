@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "compression/registry.h"
 #include "core/error.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr std::string_view kOverlaps[] = {"none", "wfbp", "merged"};
 
 bool overlaps(const Carriage& carriage) { return carriage.overlap != "none"; }
+
+bool cuts(const Carriage& carriage) { return overlaps(carriage) || !carriage.buckets.empty(); }
 
 bool is_mean(Travels travels) {
   return travels == Travels::mean_of_gradients || travels == Travels::mean_of_weights;
@@ -46,6 +49,54 @@ void check_values(const Carriage& carriage) {
   if (!carriage.buckets.empty()) counts_in(carriage.buckets);
 }
 
+// Why these numbers can't be cut into buckets that begin while backward runs; empty: they can.
+std::string reason_against_buckets(Travels travels, const StrategyRow& row, const RunTerms& run) {
+  switch (travels) {
+    case Travels::mean_of_gradients:
+      return {};
+    case Travels::pushed_gradients:
+    case Travels::pushed_changes:
+      // The servers of those that go apart step a whole push at once.
+      if (run.needs_whole_layers && !(travels == Travels::pushed_gradients && row.goes_apart()))
+        return fmt::format(
+            "each bucket is stepped by itself, and --optimizer {} needs all layers at once: leave "
+            "it out, or take another optimizer",
+            Options::name_in(run.optimizer));
+      return {};
+    case Travels::pushed_sums:
+      return "what it pushes adds up the gradients of several steps, and travels while the next "
+             "ones are computed as it is: leave it out, or take asp";
+    case Travels::pushed_distances:
+      return "what it pushes is the way to a centre, which is known when the worker has stepped, "
+             "after backward: leave it out, or take --strategy asp";
+    case Travels::mean_of_weights:
+    case Travels::sent_weights:
+    case Travels::own_way:
+      break;
+  }
+  return "it sends weights, which are known when the worker has stepped, after backward: leave it "
+         "out, or take all-reduce, parameter-server, asp or ssp";
+}
+
+// The same of weights that another worker mixes into its own, as they come. What a message is off
+// by is in nobody's memory: the mean of all workers moves by it.
+std::string reason_against_sent_weights(const Compression& c) {
+  constexpr double kMostSquaredError = 1.0 / 16;
+  constexpr std::size_t kMany = std::numeric_limits<std::uint32_t>::max();
+  const bool has_all = c.averaging == Averaging::additive || c.averaging == Averaging::two_shot;
+  if (c.lossless) return {};
+  if (!has_all)
+    return "it mixes weights as they come, and a message that leaves most of them out, or has the "
+           "signs alone, is no point where weights can be: take fp16, bf16, int8 or qsgd";
+  if (c.memories > 0)
+    return "each message goes to another worker with a mass of its own, so what one leaves out is "
+           "not due to the next: give feedback=off";
+  if (std::max(c.squared_error(1), c.squared_error(kMany)) > kMostSquaredError)
+    return "it mixes weights as they come, and such a message may be off by more than a quarter of "
+           "their norm: give more levels or smaller buckets, or take fp16, bf16 or int8";
+  return {};
+}
+
 // Why these numbers can't go through that compressor; empty: they can.
 std::string reason_against(const Compression& c, Travels travels, const Carriage& carriage,
                            const RunTerms& run) {
@@ -57,6 +108,7 @@ std::string reason_against(const Compression& c, Travels travels, const Carriage
   if (travels == Travels::pushed_distances && !c.lossless)
     return "it draws workers and centre together by a part of their distance, and what a message "
            "leaves out would push them apart";
+  if (travels == Travels::sent_weights) return reason_against_sent_weights(c);
   if (c.needs_sgd) {
     if (travels != Travels::mean_of_gradients && travels != Travels::pushed_gradients)
       return "it repeats SGD's momentum on the gradients of one step, and these are other numbers";
@@ -74,6 +126,25 @@ std::string reason_against(const Compression& c, Travels travels, const Carriage
   return {};
 }
 
+// As the settings say.
+BucketRule bucket_rule(const Carriage& carriage) {
+  BucketRule rule{.overlap = overlaps(carriage)};
+  rule.measures_plan = carriage.overlap == "merged" && carriage.buckets.empty();
+  if (!carriage.buckets.empty()) {
+    rule.plan = [counts = counts_in(carriage.buckets)](auto tensors) {
+      return buckets_of(counts, tensors);
+    };
+  } else if (overlaps(carriage)) {
+    constexpr double kMib = 1 << 20;
+    rule.plan = [first = static_cast<std::size_t>(carriage.first_bucket_mib * kMib),
+                 others = static_cast<std::size_t>(carriage.bucket_mib * kMib)](auto tensors) {
+      return others == 0 ? bucket_each(tensors)
+                         : buckets_by_size(tensors, std::min(first, others), others);
+    };
+  }
+  return rule;
+}
+
 }  // namespace
 
 bool takes_over_sgd(const Carriage& carriage) {
@@ -85,14 +156,13 @@ void check_carriage(const Carriage& carriage, std::string_view strategy, const R
   check_values(carriage);
   const std::string_view name = strategy_named(strategy, own).name;
   const Travels travels = travels_of(strategy, own);
-  if (overlaps(carriage) && travels != Travels::mean_of_gradients)
-    throw UsageError(fmt::format(
-        "--overlap {} does not work with {}: only the mean of gradients begins while backward "
-        "runs; leave it out, or take --strategy all-reduce",
-        carriage.overlap, name));
-  if (!carriage.buckets.empty() && travels != Travels::mean_of_gradients)
-    throw UsageError(
-        fmt::format("--buckets does not work with {}: only the mean of gradients is cut", name));
+  if (cuts(carriage))
+    if (const std::string reason =
+            reason_against_buckets(travels, strategy_named(strategy, own), run);
+        !reason.empty())
+      throw UsageError(fmt::format("--{} does not work with {}: {}",
+                                   overlaps(carriage) ? "overlap " + carriage.overlap : "buckets",
+                                   name, reason));
   if (carriage.compress.empty()) return;
   const Compression c = compression(carriage.compress);
   const std::string reason = reason_against(c, travels, carriage, run);
@@ -125,26 +195,15 @@ void carry(const Carriage& carriage, std::string_view strategy, bool audit,
   if (!carriage.compress.empty()) c = compression(carriage.compress);
   const Travels travels = travels_of(strategy, own);
   if (!is_mean(travels)) {
-    if (c) crew.push_codes = compressed_pushes({*c, audit, optimiser});
+    const bool notes_losses = audit && travels != Travels::sent_weights;
+    if (c) crew.push_codes = compressed_pushes({*c, notes_losses, optimiser});
+    if (cuts(carriage)) crew.push_buckets = bucket_rule(carriage);
     return;
   }
-  if (!c && !overlaps(carriage) && carriage.buckets.empty()) return;
-  MeanRule rule{c, overlaps(carriage)};
+  if (!c && !cuts(carriage)) return;
+  MeanRule rule{c, bucket_rule(carriage)};
   rule.notes_losses = audit;
   rule.optimiser = optimiser;
-  rule.measures_plan = carriage.overlap == "merged" && carriage.buckets.empty();
-  if (!carriage.buckets.empty()) {
-    rule.plan = [counts = counts_in(carriage.buckets)](auto tensors) {
-      return buckets_of(counts, tensors);
-    };
-  } else if (overlaps(carriage)) {
-    constexpr double kMib = 1 << 20;
-    rule.plan = [first = static_cast<std::size_t>(carriage.first_bucket_mib * kMib),
-                 others = static_cast<std::size_t>(carriage.bucket_mib * kMib)](auto tensors) {
-      return others == 0 ? bucket_each(tensors)
-                         : buckets_by_size(tensors, std::min(first, others), others);
-    };
-  }
   crew.means = bucket_means(std::move(rule));
 }
 

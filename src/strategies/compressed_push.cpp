@@ -85,8 +85,9 @@ class CompressedPush final : public PushCode {
     return all;
   }
   Holds holds() const override {
-    const bool says_all = !names_.empty() || rule_.compression.lossless;
-    return {says_all ? Holds::How::exactly : Holds::How::not_stated};
+    if (!names_.empty() || rule_.compression.lossless) return {};
+    // Numbers that are rounded at random are off by less than twice what others are at most.
+    return {Holds::How::within, (rule_.compression.draws ? 2 : 1) * most_error()};
   }
   // What random numbers leave out is bounded on average alone; but what a draw of places leaves out
   // was there.
@@ -94,9 +95,7 @@ class CompressedPush final : public PushCode {
     const Compression& c = rule_.compression;
     if (which + 1 < names_.size()) return {Holds::How::not_stated};
     if (c.draws) return {feeds_back() ? Holds::How::shrunk : Holds::How::not_stated, 1};
-    // Servers, which have no memories, state the same.
-    constexpr std::size_t kMany = std::numeric_limits<std::uint32_t>::max();
-    return {Holds::How::shrunk, std::sqrt(std::max(c.squared_error(1), c.squared_error(kMany)))};
+    return {Holds::How::shrunk, most_error()};
   }
 
   std::vector<Kept> memories() override {
@@ -136,6 +135,12 @@ class CompressedPush final : public PushCode {
     return found->second;
   }
 
+  // Of numbers of any count. Servers, which have no memories, state the same.
+  double most_error() const {
+    constexpr std::size_t kMany = std::numeric_limits<std::uint32_t>::max();
+    const auto& squared = rule_.compression.squared_error;
+    return std::sqrt(std::max(squared(1), squared(kMany)));
+  }
   bool feeds_back() const { return rule_.compression.memories > 0; }
   // Where a server must draw what the worker drew, a message begins with which push it is.
   std::size_t head() const {

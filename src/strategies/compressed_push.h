@@ -10,7 +10,7 @@ namespace lockstep {
 
 struct PushRule {
   Compression compression;
-  bool notes_losses = false;      // as in MeanRule
+  bool notes_losses = false;      // as in MeanRule; else holds() says how large they may be
   OptimiserTerms optimiser = {};  // for compressors that need it
 };
 

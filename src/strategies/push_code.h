@@ -1,6 +1,7 @@
-// How numbers travel from a worker to a server: as they are, or in fewer bytes, as the run says
-// (Crew::push_codes). Each rank that pushes or serves has one, which belongs to one thread at a
-// time. A worker's keeps what it has not sent yet; a server's has no state.
+// How numbers travel from a worker to a server, or weights to another worker: as they are, or in
+// fewer bytes, as the run says (Crew::push_codes). Each rank that pushes or serves has one, which
+// belongs to one thread at a time. A worker's keeps what it has not sent yet; a server's has no
+// state.
 #pragma once
 
 #include <memory>

@@ -37,9 +37,11 @@ enum class Travels {
   own_way,  // by messages of the strategy's own
   mean_of_gradients,
   mean_of_weights,   // both by make_mean()
-  pushed_gradients,  // all these by make_push_code(): of one step,
-  pushed_changes,    // of several, or changes of weights,
-  pushed_distances   // or a part of the way to a centre
+  pushed_gradients,  // all these by make_push_code(): to servers, of one step,
+  pushed_changes,    // what a step changed of the weights,
+  pushed_sums,       // gradients of several steps,
+  pushed_distances,  // or a part of the way to a centre;
+  sent_weights       // or to another worker, weights as they are
 };
 
 // A strategy with the values of its parameters, which were found good.

@@ -7,7 +7,7 @@
 // implements those that it needs, and names them to Strategy's constructor.
 //
 //   Statement    statement.h        what a step does with the numbers   workers in step
-//   Fed          here               gradients beside backward           workers in step
+//   Fed          here               gradients beside backward           who sends gradients
 //   Pooling      here               workers that share their samples    workers in step
 //   Serving      here               what servers do                     where there are servers
 //   Apart        here               how workers set off and rest        workers that go apart
@@ -24,12 +24,14 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/all_reduce.h"
 #include "core/replica.h"
+#include "strategies/buckets.h"
 #include "strategies/figures.h"
 #include "transport/rank.h"
 
@@ -63,6 +65,8 @@ struct Crew {
   // How this run pushes; none: numbers as they are. A strategy asks make_push_code().
   MakePushCode push_codes = {};
   CodingCost coding_cost = {};  // charged to virtual time by whatever encodes or decodes
+  // How gradients that are pushed to servers are cut; none: a push goes when all of it is there.
+  std::optional<BucketRule> push_buckets = {};
 
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }
@@ -181,10 +185,11 @@ class Fed {
   // Before backward of that step, whose update() follows: what each worker's gradients count for is
   // known before the first of them is sent.
   virtual void expect(Replica&, const Step&) = 0;
-  // That part of the gradients is final, and the strategy's until update() returns. Called from
-  // inside backward, so it neither blocks nor computes for long; in simulation after backward has
-  // returned, since nothing inside backward may pass virtual time. Parts do not overlap; those that
-  // were not told are ready when update() is called.
+  // That part of the gradients is final, and the strategy's until update() returns; so are the
+  // weights that it is of, since backward has gone back through all that they went into. Called
+  // from inside backward, so it neither blocks nor computes for longer than the optimiser's step of
+  // that part; in simulation after backward has returned, since nothing inside backward may pass
+  // virtual time. Parts do not overlap; those that were not told are ready when update() is called.
   virtual void ready(Slice part) = 0;
   // Does a part that is ready begin anything before update()? If not, neither function is called.
   // The same from construction to destruction.

@@ -27,6 +27,7 @@
   CHANNEL(kCentralAnswer, control, 0x201, "a server's word before weights")                  \
   CHANNEL(kCentralTurn, control, 0x202, "whose turn it is to push")                          \
   CHANNEL(kCentralModel, control, 0x203, "a server's word before the model")                 \
+  CHANNEL(kCentralPlan, control, 0x204, "how a worker cuts what it pushes")                  \
   CHANNEL(kHogwildRest, control, 0x210, "Hogwild: who rests")                                \
   CHANNEL(kSmaDecision, control, 0x211, "SMA: how many learners go on")                      \
   CHANNEL(kAudit, control, 0x212, "the audit's projections")                                 \

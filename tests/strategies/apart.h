@@ -27,6 +27,10 @@ struct ApartTraining {
   bool one_batch = false;             // those of a step are (see Crew)
   std::function<bool(int w, std::uint64_t t)> idle;  // has none in step t; empty: never
   MakePushCode push_codes = {};                      // see Crew
+  std::optional<BucketRule> push_buckets = {};       // and there
+  // Gradients are told ready while they are computed, from the last parameter to the first, all but
+  // the first: a third of a step is forward, and backward takes as long for each parameter.
+  bool feeds = false;
   int leaves = -1;  // this worker is gone, without a word, before its sixth step
   // Of worker w in step t; empty: as training.h has it, of four samples.
   std::function<void(int w, int t, std::span<const float> weights, std::span<float> out)> gradient;
@@ -104,7 +108,26 @@ inline Crew crew_of(const ApartTraining& training, Rank& rank) {
           idle_in(training),
           training.one_batch,
           {},
-          training.push_codes};
+          training.push_codes,
+          training.push_buckets};
+}
+
+// One worker's gradient, and the time that it takes.
+inline void compute_step(const ApartTraining& training, int me, const Step& step,
+                         Strategy& strategy, ToyReplica& replica, Clock& clock) {
+  const bool takes_time = training.empty_steps_take_time || step.samples[me] > 0;
+  const double step_s = !takes_time ? 0 : training.step_s.empty() ? 0.1 : training.step_s[me];
+  Fed* const fed = training.feeds ? strategy.parts().fed : nullptr;
+  if (fed) fed->expect(replica, step);
+  clock.charge(fed ? step_s / 3 : step_s);
+  if (training.memory != Memory::hollow)
+    compute_gradient(training, me, static_cast<int>(step.number), replica);
+  if (!fed) return;
+  const std::span<const Parameter> all = replica.parameters();
+  for (std::size_t i = all.size(); i-- > 0;) {
+    clock.charge(step_s * 2 / 3 / static_cast<double>(all.size()));
+    if (i > 0) fed->ready(all[i].slice);
+  }
 }
 
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
@@ -143,9 +166,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
         if (training.servers > 0) drain(rank.background);  // what it pushed has left
         return record;
       }
-      if (training.empty_steps_take_time || samples_in(training, t)[me] > 0)
-        rank.clock.charge(training.step_s.empty() ? 0.1 : training.step_s[me]);
-      if (training.memory != Memory::hollow) compute_gradient(training, me, t, replica);
+      compute_step(training, me, step_at(t), *strategy, replica, rank.clock);
       strategy->update(replica, step_at(t));
       record.after.push_back(copy_of(replica.weight_span()));
       if (training.stepped) training.stepped(me);

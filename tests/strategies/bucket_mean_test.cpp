@@ -60,9 +60,9 @@ enum class Cut { one, several, overlapped, measured };
 MeanRule rule_of(const std::string& code, Cut cut, int workers) {
   MeanRule rule;
   if (!code.empty()) rule.compression = compression(code);
-  if (cut != Cut::one) rule.plan = small_buckets;
-  rule.overlap = cut == Cut::overlapped || cut == Cut::measured;
-  rule.measures_plan = cut == Cut::measured;
+  if (cut != Cut::one) rule.buckets.plan = small_buckets;
+  rule.buckets.overlap = cut == Cut::overlapped || cut == Cut::measured;
+  rule.buckets.measures_plan = cut == Cut::measured;
   rule.notes_losses = true;
   rule.optimiser = {.workers = workers, .momentum = 0.5, .steps_per_epoch = 2};
   return rule;
@@ -76,7 +76,7 @@ Training with(const std::string& code, Cut cut, int workers, const std::string& 
   t.samples = uneven_samples(workers);
   t.steps = 5;
   t.count = kCount;
-  t.feeds = rule_of(code, cut, workers).overlap;
+  t.feeds = rule_of(code, cut, workers).buckets.overlap;
   return t;
 }
 

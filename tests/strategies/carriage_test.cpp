@@ -50,7 +50,7 @@ TEST(Carriage, RefusesWhatIsUnsoundAndSaysWhy) {
   EXPECT_THAT(refusal("easgd", {"fp16"}), HasSubstr("centre"));
   EXPECT_EQ(refusal("easgd", {"threshold"}), "");
   for (const std::string strategy :
-       {"gossip", "d-psgd", "ad-psgd", "hogwild", "sma", "step-wise", "epoch-average"})
+       {"d-psgd", "ad-psgd", "hogwild", "sma", "step-wise", "epoch-average"})
     EXPECT_THAT(refusal(strategy, {"fp16"}), HasSubstr("messages of its own"));
   RunTerms adam;
   adam.optimizer = "adam:lr=0.1";
@@ -60,12 +60,40 @@ TEST(Carriage, RefusesWhatIsUnsoundAndSaysWhy) {
   EXPECT_THAT(refusal("all-reduce", shared), HasSubstr("nothing is sent"));
 }
 
-TEST(Carriage, OverlapsTheMeanOfGradientsAlone) {
+// What is mixed as it comes must be weights, or nearly.
+TEST(Carriage, OfWeightsThatPeersMixIsSoundWhereAllOfThemAreInAMessage) {
+  for (const std::string code : {"fp16", "bf16", "int8", "int8:stochastic=on", "qsgd", "threshold"})
+    EXPECT_EQ(refusal("gossip", {code}), "") << code;
+  for (const std::string code : {"topk", "randomk", "sign", "sign:feedback=off", "onebit", "dgc",
+                                 "powersgd", "threshold:tau=0.1", "topk:ratio=0.99"})
+    EXPECT_THAT(refusal("gossip", {code}), HasSubstr("no point where weights can be")) << code;
+  for (const std::string code : {"terngrad", "qsgd:levels=3", "int8:bucket=16777216"})
+    EXPECT_THAT(refusal("gossip", {code}), HasSubstr("a quarter of their norm")) << code;
+  for (const std::string code : {"fp16:feedback=on", "int8:feedback=on"})
+    EXPECT_THAT(refusal("gossip", {code}), HasSubstr("feedback=off")) << code;
+}
+
+TEST(Carriage, OverlapsWhatSendsGradients) {
   for (const std::string overlap : {"wfbp", "merged"}) {
-    EXPECT_EQ(refusal("all-reduce", {"", overlap}), "");
-    for (const std::string strategy : {"local-sgd", "asp", "easgd", "all-reduce:average=weights"})
-      EXPECT_THAT(refusal(strategy, {"", overlap}), HasSubstr("only the mean of gradients"));
+    for (const std::string strategy : {"all-reduce", "parameter-server", "asp", "ssp"})
+      EXPECT_EQ(refusal(strategy, {"", overlap}), "") << strategy;
+    for (const std::string strategy : {"local-sgd", "all-reduce:average=weights", "gossip", "sma"})
+      EXPECT_THAT(refusal(strategy, {"", overlap}), HasSubstr("it sends weights"));
+    EXPECT_THAT(refusal("easgd", {"", overlap}), HasSubstr("the way to a centre"));
+    EXPECT_THAT(refusal("downpour", {"", overlap}), HasSubstr("several steps"));
   }
+}
+
+// Which a bucket is not.
+TEST(Carriage, OverlapsNoOptimiserThatNeedsAllLayersAtOnce) {
+  RunTerms lars;
+  lars.optimizer = "lars:lr=1";
+  lars.needs_whole_layers = true;
+  for (const std::string strategy : {"parameter-server", "ssp"})
+    EXPECT_THAT(refusal(strategy, {"", "wfbp"}, lars), HasSubstr("lars"));
+  // The mean is whole before it steps, and so is a push of asp.
+  for (const std::string strategy : {"all-reduce", "asp"})
+    EXPECT_EQ(refusal(strategy, {"", "wfbp"}, lars), "");
 }
 
 TEST(Carriage, NamesWhatCanNotBe) {
@@ -74,7 +102,8 @@ TEST(Carriage, NamesWhatCanNotBe) {
   EXPECT_THAT(refusal("all-reduce", {"", "wfbp", -1}), HasSubstr("--bucket-mib"));
   for (const std::string plan : {"5,", "x", "5,0", "5.5"})
     EXPECT_THAT(refusal("all-reduce", {"", "wfbp", 25, 1, plan}), HasSubstr("--buckets"));
-  EXPECT_THAT(refusal("asp", {"", "none", 25, 1, "5"}), HasSubstr("--buckets"));
+  EXPECT_EQ(refusal("asp", {"", "none", 25, 1, "5"}), "");
+  EXPECT_THAT(refusal("gossip", {"", "none", 25, 1, "5"}), HasSubstr("--buckets"));
 }
 
 TEST(Carriage, SaysWhenMessagesAreLongerThanNumbers) {

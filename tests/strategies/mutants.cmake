@@ -110,14 +110,14 @@ bug("scores nothing" all-reduce all_reduce_sgd.cpp
 
 sources(parameter_server.cpp)
 bug("never stores what it pulls" parameter-server parameter_server.cpp
-    [[messages.take(server, weights.part(part))]] [[messages.take(server, replica.gradients().part(part))]])
+    [[messages.take(server, landing().part(part))]] [[messages.take(server, gradients.part(part))]])
 bug("steps twice" parameter-server parameter_server.cpp
-    [[      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});]]
-    [[      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});
-      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});]])
+    [[        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});]]
+    [[        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});
+        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});]])
 bug("never steps" parameter-server parameter_server.cpp
-    [[      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});]]
-    [[      (void)step, (void)own, (void)piece;]])
+    [[        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});]]
+    [[        (void)own, (void)piece;]])
 bug("scores nothing" parameter-server parameter_server.cpp
     [[copy(model.bytes(), replica.weights().bytes())]] [[(void)replica, (void)model]])
 
@@ -178,8 +178,8 @@ bug("scores its own weights" sma sma.cpp
 set(of_servers_that_step asp downpour)
 set(of_servers_that_add ssp:s=1 easgd:period=2)
 set(of_servers ${of_servers_that_step} ${of_servers_that_add})
-sources(central_messages.h central_server.h central.h central_server.cpp central.cpp asp.cpp
-        ssp.cpp downpour.cpp easgd.cpp)
+sources(central_messages.h fed_push.h central_server.h central.h central_stream.h fed_push.cpp
+        central_server.cpp central.cpp central_stream.cpp asp.cpp ssp.cpp downpour.cpp easgd.cpp)
 bug("applies a push twice" "${of_servers}" central_server.cpp [[    apply(replica, worker);
   } else]] [[    apply(replica, worker);
     apply(replica, worker);
@@ -204,6 +204,17 @@ bug("adds twice" "${of_servers_that_add}" central.cpp [[  combine(weights, push.
     [[  combine(weights, push.values.bytes());
   combine(weights, push.values.bytes());]])
 bug("never adds" "${of_servers_that_add}" central.cpp [[  combine(weights, push.values.bytes());]] "")
+bug("never stores what it pulls" ssp:s=1 central_stream.cpp
+    [[      copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
+bug("takes old weights for new ones" ssp:s=1 central_stream.cpp
+    [[      std::swap(news.landing, news.weights);]]
+    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
+bug("forgets its own changes" ssp:s=1 central_stream.cpp
+    [[      if (change->number > came[k]->pushes)]] [[      if (false)]])
+bug("counts its own changes twice" ssp:s=1 central_stream.cpp
+    [[      if (change->number > came[k]->pushes)]] [[      if (true)]])
+bug("is wrong about its own changes by one" ssp:s=1 central_stream.cpp
+    [[      if (change->number > came[k]->pushes)]] [[      if (change->number >= came[k]->pushes)]])
 
 set(to_rest [[    copy(replica.weights().bytes(), at_rest().bytes());]])
 
@@ -221,29 +232,22 @@ bug("loses every other push" asp asp.cpp
         pull(step, replica.weights());]])
 
 sources(ssp.cpp)
-bug("never stores what it pulls" ssp:s=1 ssp.cpp
-    [[        copy(weights.part(shard(k)).bytes(), news_[k].weights.values().bytes());]] "")
-bug("takes old weights for new ones" ssp:s=1 ssp.cpp
-    [[      std::swap(news.landing, news.weights);]]
-    [[      if (news.answers < 2) std::swap(news.landing, news.weights);]])
-bug("forgets its own changes" ssp:s=1 ssp.cpp
-    [[        if (change->number > came[k]->pushes)]] [[        if (false)]])
-bug("counts its own changes twice" ssp:s=1 ssp.cpp
-    [[        if (change->number > came[k]->pushes)]] [[        if (true)]])
-bug("is wrong about its own changes by one" ssp:s=1 ssp.cpp
-    [[        if (change->number > came[k]->pushes)]] [[        if (change->number >= came[k]->pushes)]])
+set(changed [[    subtract_from(weights, change);
+    return encode(change, false);]])
 bug("does not wait for what it has to read" ssp:s=1 ssp.cpp [[stream_->await(lead_)]]
     [[stream_->await(lead_ + 1)]])
 bug("never reads" ssp:s=1 ssp.cpp [[    take_news(weights);]] "")
 bug("reads what is too old" ssp:s=1 ssp.cpp [[needed - std::min(needed, s_)]] [[0]])
 bug("does not go on from the newest" ssp:s=1 ssp.cpp "${to_rest}" "")
-bug("pushes what it had" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]] "")
-bug("pushes the change twice over" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]]
+bug("pushes what it had" ssp:s=1 ssp.cpp "${changed}" [[    return encode(change, false);]])
+bug("pushes the change twice over" ssp:s=1 ssp.cpp "${changed}"
     [[    subtract_from(weights, change);
-    scale(change, 2);]])
-bug("pushes the change backwards" ssp:s=1 ssp.cpp [[    subtract_from(weights, change);]]
+    scale(change, 2);
+    return encode(change, false);]])
+bug("pushes the change backwards" ssp:s=1 ssp.cpp "${changed}"
     [[    subtract_from(weights, change);
-    scale(change, -1);]])
+    scale(change, -1);
+    return encode(change, false);]])
 bug("steps twice" ssp:s=1 ssp.cpp [[replica.apply_gradients(step.number, own_share(step));]]
     [[{
       replica.apply_gradients(step.number, own_share(step));

@@ -51,6 +51,7 @@ struct Training {
   int leaves = -1;             // this rank leaves after the first step
   MakeMean means = {};         // see Crew
   MakePushCode push_codes = {};
+  std::optional<BucketRule> push_buckets = {};
   // Gradients are told ready while they are computed, from the last parameter to the first, all but
   // the first; where the strategy can be fed.
   bool feeds = false;
@@ -191,7 +192,8 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
                   .colocated = training.colocated,
                   .collective = all_reduce_named(training.collective),
                   .means = training.means,
-                  .push_codes = training.push_codes};
+                  .push_codes = training.push_codes,
+                  .push_buckets = training.push_buckets};
   const auto strategy = training.make(crew);
   ToyReplica replica(&metered, training.memory, training.count, Training::kRate, training.momentum);
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)

@@ -44,11 +44,6 @@ void gather_rows(Transport& peers, std::vector<T>& all) {
                {all.data(), all.size() * sizeof(T) / sizeof(double), Type::fp64});
 }
 
-Slice common(Slice a, Slice b) {
-  const std::size_t begin = std::max(a.begin, b.begin), end = std::min(a.end(), b.end());
-  return {begin, end > begin ? end - begin : 0};
-}
-
 // The accounts of all ranks in one step: by rank, part and memory.
 struct Books {
   std::vector<Slice> parts;
@@ -152,6 +147,7 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
     watch_->note_gradient(part, crew_.rank.rank(), proof_);
     fed_->ready(part);
   }
+  bool begins_early() const override { return fed_->begins_early(); }
   void update(Replica& replica, const Step& step) override {
     watch(
         replica, [&] { return step; }, [&](Replica& watched) { inner_->update(watched, step); });
@@ -433,14 +429,25 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
 };
 
 // Of workers that go apart: follows the replica through every update and rest.
-class AuditedApart final : public Wrapped, public Apart, public Audit {
+class AuditedApart final : public Wrapped, public Apart, public Fed, public Audit {
  public:
   AuditedApart(std::unique_ptr<Strategy> inner, const Crew& crew)
-      : Wrapped(std::move(inner), crew), apart_(*parts_.apart), book_(parts_.proofs->book()) {
+      : Wrapped(std::move(inner), crew),
+        apart_(*parts_.apart),
+        fed_(parts_.fed),
+        book_(parts_.proofs->book()) {
     parts_.proofs->audit_exchanges(crew.rank);
     parts_.apart = this;
+    if (fed_) parts_.fed = this;
     parts_.audit = this;
   }
+
+  // An update that begins while backward runs is followed from here on.
+  void expect(Replica& replica, const Step& step) override {
+    fed_->expect(book_.open(replica), step);
+  }
+  void ready(Slice part) override { fed_->ready(part); }
+  bool begins_early() const override { return fed_->begins_early(); }
 
   void update(Replica& replica, const Step& step) override {
     book_.follow(replica, step, apart_.steps_own_weights() && has_samples(step),
@@ -472,6 +479,7 @@ class AuditedApart final : public Wrapped, public Apart, public Audit {
 
  private:
   Apart& apart_;
+  Fed* const fed_;
   WeightBook& book_;
 };
 

@@ -161,35 +161,45 @@ void WeightBook::check_unchanged(Values weights) const {
 
 void WeightBook::follow(Replica& replica, const std::function<void(Replica&)>& act) {
   if (!proof_.on()) return act(replica);
+  if (!watched_) open(replica);
+  act(*watched_);
+  close();
+}
+
+Replica& WeightBook::open(Replica& replica) {
+  if (!proof_.on()) return replica;
   const Values weights = replica.weights();
   check_unchanged(weights);
   count_ = weights.count();
   mix_.assign({{1, proof_.of(weights)}});
   is_open_ = true;
-  steps_ = 0;
+  stepped_ = 0;
   change_.clear();
-  Projection before;
-  std::size_t stepped = 0;
-  WatchedReplica watched(
+  watched_ = std::make_unique<WatchedReplica>(
       replica,
-      [&](Slice part, double) {
+      [this, weights](Slice part, double) {
         check("weights that its optimiser steps from", proof_.of(weights));
-        before = proof_.of(weights.part(part), part.begin);
+        before_ = proof_.of(weights.part(part), part.begin);
       },
-      [&](Slice part, double) {
+      [this, weights](Slice part, double) {
         change_.push_back({1, proof_.of(weights.part(part), part.begin)});
-        change_.push_back({-1, before});
+        change_.push_back({-1, before_});
         mix_.assign({{1, proof_.of(weights)}});
-        stepped += part.count;
+        stepped_ += part.count;
       });
-  act(watched);
+  return *watched_;
+}
+
+void WeightBook::close() {
+  const Projection now = proof_.of(watched_->weights());
+  watched_.reset();
   if (arrived_ > 0)
     proof_.fail("numbers to go on with came, and the weights were left without them");
   if (arrived_ < 0) proof_.fail("the weights were changed by numbers that did not come");
-  check("weights that it goes on with", proof_.of(weights));
+  check("weights that it goes on with", now);
   check_pushed();
-  steps_ = count_ > 0 ? static_cast<double>(stepped) / static_cast<double>(count_) : 0;
-  mix_.assign({{1, proof_.of(weights)}});
+  steps_ = count_ > 0 ? static_cast<double>(stepped_) / static_cast<double>(count_) : 0;
+  mix_.assign({{1, now}});
 }
 
 void WeightBook::follow(Replica& replica, const Step& step, bool steps,

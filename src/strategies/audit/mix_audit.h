@@ -22,6 +22,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,6 +140,9 @@ class WeightBook {
   // when the optimiser steps and at the end; where they have changed since the last one; where what
   // was pushed is not what was owed.
   void follow(Replica&, const std::function<void(Replica&)>& act);
+  // The same in two parts, of an update that begins before: from now on until follow(), with this
+  // replica in place of that one.
+  Replica& open(Replica&);
   // The same of the update of that step, in which the optimiser is to step all weights once, or not
   // at all.
   void follow(Replica&, const Step&, bool steps, const std::function<void(Replica&)>& act);
@@ -155,12 +159,17 @@ class WeightBook {
  private:
   void check(std::string_view what, const Projection& weights) const;
   void check_pushed();
+  void close();
 
   MixAudit proof_;
   bool is_open_ = false;   // the weights are known,
   std::vector<Term> mix_;  // as this sum
   std::size_t count_ = 0;  // of them
   double steps_ = 0;
+  // While an update is followed.
+  std::unique_ptr<Replica> watched_;
+  Projection before_;  // of what the optimiser steps
+  std::size_t stepped_ = 0;
   double mass_ = 0;  // come less what has left
   std::optional<double> had_mass_;
   int workers_ = 0;                     // that began with the same mass

@@ -10,7 +10,9 @@
 // gradient is taken. Messages travel beside the computation (see gossip_mail.h).
 //
 // So the mean of the workers by their masses moves only by their steps. A send is 4N + 8 bytes, and
-// p of them are expected in an iteration. Where eight messages wait for one peer, the next is
+// p of them are expected in an iteration. Where the run has a code for messages (see push_code.h) a
+// send is that of its message and 8; masses stay exact, and the mean moves besides by what messages
+// are off from the weights, each by its mass. Where eight messages wait for one peer, the next is
 // merged with the last of them; that is counted, and so is a send that finds nobody who still
 // trains. What a worker that is gone had, and what was on its way to it, is lost, mass and all.
 //
@@ -50,7 +52,8 @@ class Gossip final : public Strategy, public Apart, public Measured, public Exch
 
   void begin(Replica& replica) override {
     book_.starts_with_mass(mass(), crew_.workers);
-    mail_ = std::make_shared<GossipMail>(crew_.rank, replica.weights(), proof_.on());
+    mail_ =
+        std::make_shared<GossipMail>(crew_.rank, replica.weights(), make_push_code(crew_), proof_);
   }
 
   void go() override {
@@ -72,6 +75,7 @@ class Gossip final : public Strategy, public Apart, public Measured, public Exch
     empty_inbox(replica.weights());
     book_.has_mass(mass());
     figures_.hidden_s = mail_->exchanging_s();
+    figures_.coding = mail_->coding();
   }
 
   void rest(Replica& replica) override {
@@ -86,8 +90,9 @@ class Gossip final : public Strategy, public Apart, public Measured, public Exch
 
   std::string state() const override {
     const Sends& sends = figures_.sends;
-    return fmt::format("{} {:d} {} {} {}", mass_, takes_part_, sends.merged, sends.withheld,
-                       random_.state());
+    return with_state(fmt::format("{} {:d} {} {} {}", mass_, takes_part_, sends.merged,
+                                  sends.withheld, random_.state()),
+                      mail_ ? mail_->code().state() : "");
   }
   void restore(const std::string& state) override {
     std::istringstream in(state);
@@ -97,6 +102,7 @@ class Gossip final : public Strategy, public Apart, public Measured, public Exch
         !std::getline(in, random) || mass_ > kWhole)
       throw UsageError("the saved state of gossip is damaged");
     random_.restore(random);
+    if (mail_) mail_->code().restore(state_behind(in));
     book_.forget();
   }
 
@@ -169,7 +175,8 @@ StrategyMaker gossip(const Options& options) {
   const double p = options.number("p");
   if (!(p >= 0 && p <= 1))
     throw UsageError(fmt::format("p of 'gossip' is {}: a probability, from 0 to 1", p));
-  return {[=](const Crew& crew) { return std::make_unique<Gossip>(crew, p); }};
+  return {.make = [=](const Crew& crew) { return std::make_unique<Gossip>(crew, p); },
+          .travels = Travels::sent_weights};
 }
 
 }  // namespace lockstep

@@ -37,15 +37,18 @@ std::uint64_t GossipHead::steps_from(std::uint64_t step) const {
   return std::min(apart, static_cast<std::uint16_t>(-apart));
 }
 
-GossipMail::GossipMail(const Rank& rank, Values weights, bool audited)
+GossipMail::GossipMail(const Rank& rank, Values weights, std::unique_ptr<PushCode> code,
+                       const MixAudit& proof)
     : peers_(rank.peers),
       clock_(rank.clock),
       lock_(rank.lock),
-      head_bytes_(audited ? sizeof(GossipHead) : sizeof(std::uint64_t)),
+      proof_(proof),
+      head_bytes_(proof.on() ? sizeof(GossipHead) : sizeof(std::uint64_t)),
       pattern_(weights),
       gone_(rank.size()),
       rests_(rank.size()),
       inbox_{.x = Scratch(weights, weights.count())},
+      code_(std::move(code)),
       taken_{.x = Scratch(weights, weights.count())} {}
 
 std::vector<int> GossipMail::others() {
@@ -121,6 +124,11 @@ double GossipMail::exchanging_s() {
   return exchanging_s_;
 }
 
+Coding GossipMail::coding() {
+  const std::lock_guard hold(lock_);
+  return coding_;
+}
+
 // The job's side: what is open on the lane. No call on the lane is made under the lock.
 class GossipMail::Job {
  public:
@@ -148,6 +156,7 @@ class GossipMail::Job {
  private:
   struct Sending {
     Outgoing out;
+    PushMessage message;
     Pending head, x;
   };
   struct Peer {
@@ -182,8 +191,9 @@ class GossipMail::Job {
   void open_next() {
     if (here_.empty() || peers_[here_.front()].coming) return;
     const Values x = landing_.values();
-    peers_[here_.front()].coming =
-        lane_.recv(here_.front(), kWeights.with_format(x.format()), x.bytes());
+    const PushCode& code = *mail_.code_;
+    peers_[here_.front()].coming = lane_.recv(here_.front(), kWeights.with_format(code.format(x)),
+                                              code.landing(x, landing_memory_));
   }
 
   bool over() const {
@@ -223,16 +233,45 @@ class GossipMail::Job {
         came_back = true;
         continue;
       }
-      Sending& s = peers_[to].sending.emplace(Sending{std::move(out), {}, {}});
-      const Values x = s.out.x.values();
+      Sending& s = peers_[to].sending.emplace(Sending{std::move(out), {}, {}, {}});
+      encode(s);
       s.head = lane_.send(to, kHead, bytes_of(s.out.head).part(0, mail_.head_bytes_));
-      s.x = lane_.send(to, kWeights.with_format(x.format()), x.bytes());
+      s.x = lane_.send(to, kWeights.with_format(s.message.tag.format), s.message.bytes);
     }
     if (!rest) return came_back;
     said_rest_ = true;
     for (int peer = 0; peer < lane_.size(); ++peer)
       if (is_there(peer)) peers_[peer].told = lane_.send(peer, kHead, {});
     return false;
+  }
+
+  // The message, which may be off from the weights by what the code states; and the proof of what
+  // it says, which is what is mixed in where it arrives.
+  void encode(Sending& sending) {
+    const Values x = sending.out.x.values();
+    sending.message = encoded(*mail_.code_, x, 0);
+    note_coding();
+    const Holds holds = mail_.code_->holds();
+    if (holds.how != Holds::How::within) return;
+    const Projection said = mail_.proof_.of(x);
+    const Term meant[] = {{1, sending.out.head.proof}};
+    mail_.proof_.expect("weights that a message says", said, meant, x.count(), holds.by);
+    sending.out.head.proof = said;
+  }
+  void decode(int peer, std::size_t bytes) {
+    const Values x = landing_.values();
+    const PushCode& code = *mail_.code_;
+    if (!code.decode(code.landing(x, landing_memory_).part(0, bytes), 0, x))
+      throw TransportError(TransportError::Kind::mismatch, lane_.job_rank(peer),
+                           fmt::format("worker {} sent {} bytes that are no message of {} weights",
+                                       peer, bytes, x.count()));
+    note_coding();
+  }
+  void note_coding() {
+    const Coding now = mail_.code_->coding();
+    if (now.plain_bytes == 0 && now.decode_s == 0) return;  // numbers as they are
+    const std::lock_guard hold(mail_.lock_);
+    mail_.coding_ = now;
   }
 
   // Waits for the next thing that happens, and deals with it.
@@ -274,7 +313,7 @@ class GossipMail::Job {
     if (p.heard.is(request))
       heard(peer, arrival.bytes == 0);
     else if (p.coming.is(request))
-      landed(peer);
+      landed(peer, arrival.bytes);
     else if (p.told.is(request))
       p.told.ended();
     else if (p.sending->head.is(request))
@@ -295,9 +334,10 @@ class GossipMail::Job {
     open_next();
   }
 
-  void landed(int peer) {
+  void landed(int peer, std::size_t bytes) {
     peers_[peer].coming.ended();
     here_.pop_front();
+    decode(peer, bytes);
     mail_.received(peer, peers_[peer].head, landing_);
     listen(peer);
     open_next();
@@ -316,6 +356,7 @@ class GossipMail::Job {
   GossipMail& mail_;
   Transport& lane_;
   Scratch landing_;
+  std::vector<std::byte> landing_memory_;  // of a message that is not the weights themselves
   std::vector<Peer> peers_;
   std::deque<int> here_;  // peers whose head is here, and whose weights are not
   Pending bell_;

@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "collectives/scratch.h"
-#include "strategies/audit/projection.h"
+#include "strategies/audit/mix_audit.h"
+#include "strategies/push_code.h"
 #include "transport/rank.h"
 
 namespace lockstep {
@@ -26,7 +27,7 @@ struct GossipHead {
   static constexpr int kStepBits = 16;
 
   std::uint64_t mass_and_step = 0;  // the sender's step, modulo 2^16, in the lowest bits
-  // Of the weights, where they come from; sent under the audit only.
+  // Of the weights, where they come from, as the message says them; sent under the audit only.
   Projection proof = {};
 
   static GossipHead of(std::uint64_t mass, std::uint64_t step, const Projection& proof) {
@@ -50,8 +51,9 @@ class GossipMail {
     Scratch x;
   };
 
-  // For weights like these. Under the audit heads are sent whole, else their 8 bytes of mass.
-  GossipMail(const Rank& rank, Values weights, bool audited);
+  // For weights like these, which travel by that code. Under the audit heads are sent whole, else
+  // their 8 bytes of mass.
+  GossipMail(const Rank& rank, Values weights, std::unique_ptr<PushCode> code, const MixAudit&);
   GossipMail(const GossipMail&) = delete;
 
   // The job: until rest_when_sent() has been called, all peers rest or are gone, and nothing is
@@ -70,6 +72,10 @@ class GossipMail {
   void go();
   // Seconds, so far, in which messages were under way while this rank trained.
   double exchanging_s();
+  // So far, what the code cost and saved.
+  Coding coding();
+  // While no job runs: what of the code must survive in a checkpoint.
+  PushCode& code() { return *code_; }
   // Has the job thrown?
   bool failed() const { return failed_; }
   // The strategy goes away, and the job when it is rung.
@@ -93,6 +99,7 @@ class GossipMail {
   Transport& peers_;
   Clock& clock_;
   Lock& lock_;
+  const MixAudit proof_;
   const std::size_t head_bytes_;
   const Values pattern_;  // what buffers are like; its memory is not touched
   // Under the lock:
@@ -101,6 +108,9 @@ class GossipMail {
   Parcel inbox_;
   bool resting_ = false;
   double exchanging_s_ = 0;
+  Coding coding_;
+  // The job's, while there is one.
+  const std::unique_ptr<PushCode> code_;
   // The rank's own.
   Parcel taken_;
   std::atomic<bool> failed_ = false, abandoned_ = false;

@@ -6,26 +6,45 @@
 // A gradient is stale by as many updates as the server made since the worker read: m - 1 where all
 // are equally fast. Momentum is the server's, shared by all. One worker is SGD, to the bit. A
 // worker sends 4N bytes a step and server k answers with 4|s_k|.
+//
+// Where the run cuts pushes into buckets a push may begin while backward runs (see fed_push.h). The
+// server steps when all of it is there.
 #include "strategies/registry.h"
 #include "strategies/servers/central.h"
 
 namespace lockstep {
 namespace {
 
-class Asp final : public Central {
+class Asp final : public Central, public Fed {
  public:
-  explicit Asp(const Crew& crew) : Central(crew, Talks::here) {}
+  explicit Asp(const Crew& crew) : Central(crew, crew.push_buckets ? Talks::beside : Talks::here) {
+    if (!crew.push_buckets) return;
+    feeds_pushes(*crew.push_buckets);
+    parts_.fed = this;
+  }
+
+  void expect(Replica&, const Step& step) override {
+    if (has_samples(step)) open_push(own_share(step));
+  }
+  void ready(Slice part) override {
+    if (fed().feed().is_open()) fed().feed().ready(part);
+  }
+  bool begins_early() const override { return crew_.push_buckets->overlap; }
 
   void update(Replica& replica, const Step& step) override {
     leaves_rest();
     // Without samples there is no gradient, and momentum must not move the model once more.
-    if (has_samples(step)) {
-      const double share = own_share(step);
+    if (!has_samples(step)) return;
+    const double share = own_share(step);
+    if (crew_.push_buckets) {
+      if (!fed().feed().is_open()) open_push(share);
+      finish_push_and_pull(step, replica.weights());
+    } else {
       book_.owes({{share, proof_.of(replica.gradients())}});
       if (share != 1) scale(replica.gradients(), share);
       push_and_pull(step, replica.gradients(), replica.weights());
-      book_.takes(pulled());
     }
+    book_.takes(pulled());
   }
 
   // All go on with the newest.

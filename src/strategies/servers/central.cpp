@@ -127,7 +127,9 @@ struct Central::Shared {
 };
 
 void Central::begin(Replica& replica) {
-  if (crew_.works()) code_->begin(replica.weights(), replica.parameters());
+  if (!crew_.works()) return;
+  code_->begin(replica.weights(), replica.parameters());
+  if (fed_) fed_->begin(replica.gradients(), replica.parameters());
 }
 
 void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::uint64_t) {
@@ -140,18 +142,23 @@ void Central::serve(Replica& replica, const StepAt&, std::uint64_t first, std::u
 
 const Figures& Central::figures() {
   if (server_) figures_.waited_s = server_->waited_s();
-  figures_.coding = code_->coding();
   figures_.hidden_s = shared_ ? shared_->talked_s - blocked_s_ : 0;
+  if (fed_) {
+    figures_.hidden_s += fed_->hidden_s();
+    figures_.buckets = fed_->feed().figures();
+    if (fed_->feed().is_open()) return figures_;  // the code is at work
+  }
+  figures_.coding = code_->coding();
   return figures_;
 }
 
 std::string Central::state() const {
-  if (crew_.works()) return code_->state();
+  if (crew_.works()) return fed_ ? fed_->feed().state_with(code_->state()) : code_->state();
   return fmt::format("{}", fmt::join(server_ ? server_->counts() : counts_, " "));
 }
 
 void Central::restore(const std::string& state) {
-  if (crew_.works()) return code_->restore(state);
+  if (crew_.works()) return code_->restore(fed_ ? fed_->feed().restore_from(state) : state);
   std::istringstream text(state);
   for (std::uint64_t& count : counts_)
     if (!(text >> count)) throw UsageError("the saved state of a server is damaged");
@@ -179,8 +186,13 @@ bool Central::fetch_model(Values model) {
 // Jobs run one after the other, so a server hears this worker in the order in which it speaks.
 Central::Talk Central::start(const CentralRequest& request, Values pushed, Values into,
                              std::shared_ptr<const void> memory) {
+  auto messages = request.brings ? encode(pushed, true) : std::make_shared<const Pushed>();
+  return start(request, std::move(messages), pushed, into, std::move(memory));
+}
+
+Central::Talk Central::start(const CentralRequest& request, std::shared_ptr<const Pushed> messages,
+                             Values pushed, Values into, std::shared_ptr<const void> memory) {
   if (!shared_) shared_ = std::make_shared<Shared>(crew_, proof_, crew_.rank.clock);
-  const auto messages = request.brings ? encode(pushed, true) : std::make_shared<const Pushed>();
   // By server, of the numbers as they are now: what has changed when they are sent shows.
   std::vector<Projection> proofs;
   for (int k = 0; proof_.on() && request.brings && k < crew_.servers; ++k) {
@@ -205,12 +217,6 @@ Central::Talk Central::start(const CentralRequest& request, Values pushed, Value
 
 std::shared_ptr<const Pushed> Central::encode(Values numbers, bool in_turn) {
   auto pushed = std::make_shared<Pushed>(crew_.servers);
-  // What the code adds of its memories and keeps in them is part of what is pushed.
-  const auto note_memories = [&](double OfMemory::*factor) {
-    const std::vector<Kept> memories = code_->memories();
-    for (const OfMemory& of : code_->stated())
-      book_.owes({{of.*factor, proof_.of(memories[of.which].values, memories[of.which].first)}});
-  };
   note_memories(&OfMemory::before);
   for (int k = 0; k < crew_.servers; ++k) {
     const Slice shard = crew_.shard(k, numbers.count());
@@ -219,8 +225,43 @@ std::shared_ptr<const Pushed> Central::encode(Values numbers, bool in_turn) {
       (*pushed)[k].push_back(encoded(*code_, here.part(part), shard.begin + part.begin));
   }
   note_memories(&OfMemory::after);
-  book_.may_lose(code_->holds());
   return pushed;
+}
+
+std::shared_ptr<const Pushed> Central::encode_part(Values part, std::size_t first,
+                                                   std::size_t count) {
+  auto pushed = std::make_shared<Pushed>(crew_.servers);
+  for (int k = 0; k < crew_.servers; ++k) {
+    const Slice here = common(crew_.shard(k, count), {first, part.count()});
+    if (here.count > 0)
+      (*pushed)[k].push_back(
+          encoded(*code_, part.part({here.begin - first, here.count}), here.begin));
+  }
+  return pushed;
+}
+
+// What the code adds of its memories and keeps in them is part of what is pushed.
+void Central::note_memories(double OfMemory::*factor) {
+  if (!proof_.on()) return;
+  const std::vector<Kept> memories = code_->memories();
+  for (const OfMemory& of : code_->stated())
+    book_.owes({{of.*factor, proof_.of(memories[of.which].values, memories[of.which].first)}});
+  book_.may_lose(code_->holds());
+}
+
+void Central::open_push(double share) {
+  resting_ = false;
+  note_memories(&OfMemory::before);
+  fed_->open(count_push(), share);
+}
+
+void Central::finish_push_and_pull(const Step& step, Values into) {
+  const std::uint32_t number = fed_->finish();
+  book_.owes({{fed_->share(), fed_->proof()}});
+  note_memories(&OfMemory::after);
+  Talk talk = start({Wants::weights, number, step.number},
+                    std::make_shared<const Pushed>(crew_.servers), fed_->numbers(), into);
+  finish(talk);
 }
 
 Central::Talk Central::start(const Step& step, Wants wants, Values pushed, Values into,

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "strategies/servers/central_server.h"
+#include "strategies/servers/fed_push.h"
 
 namespace lockstep {
 
@@ -65,12 +66,25 @@ class Central : public Strategy,
   Talk start_pull(const Step&, std::shared_ptr<Scratch> into);
   // Nothing happens with a talk that was never started, or finished before.
   void finish(Talk&);
+  // A push that begins while backward runs (see fed_push.h). REQUIRES: Talks::beside. From begin()
+  // on, of the replica's gradients; by that rule.
+  void feeds_pushes(const BucketRule& rule) { fed_.emplace(crew_, *code_, proof_, rule); }
+  FedPush& fed() { return *fed_; }
+  void open_push(double share);
+  // The rest of it, and then a pull.
+  void finish_push_and_pull(const Step&, Values into);
+
   // What the servers said of the numbers that the last pull brought, and of at_rest().
   const Projection& pulled() const { return pulled_; }
 
   // What goes to each server: then the numbers are what the servers make of it. In turn: see
   // central_messages.h.
   std::shared_ptr<const Pushed> encode(Values numbers, bool in_turn);
+  // The same of one part of a push, from that number on, by server: none where a server has nothing
+  // of it. Between two calls of note_memories(), which says for the audit what the code's memories
+  // were before, and are after all of it.
+  std::shared_ptr<const Pushed> encode_part(Values part, std::size_t first, std::size_t count);
+  void note_memories(double OfMemory::*factor);
 
   // On servers: steps the shard with what a worker brought, by that worker's learning rate.
   void step_with(Replica&, const Push&);
@@ -88,6 +102,8 @@ class Central : public Strategy,
  private:
   struct Shared;
 
+  Talk start(const CentralRequest&, std::shared_ptr<const Pushed> messages, Values pushed,
+             Values into, std::shared_ptr<const void> memory = nullptr);
   Talk start(const CentralRequest&, Values pushed, Values into,
              std::shared_ptr<const void> memory = nullptr);
   Talk start(const Step&, CentralRequest::Wants, Values pushed, Values into,
@@ -102,7 +118,8 @@ class Central : public Strategy,
   std::uint32_t pushes_ = 0;
   CentralServer::Counts counts_;  // of a server, before it serves
   Projection pulled_;
-  double blocked_s_ = 0;  // until a talk beside the computation was done
+  double blocked_s_ = 0;        // until a talk beside the computation was done
+  std::optional<FedPush> fed_;  // the last: what is under way uses all of this
 };
 
 // x = y - x

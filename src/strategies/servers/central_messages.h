@@ -19,11 +19,14 @@ struct CentralRequest {
     weights,  // to go on with, when the server's rule allows it
     model,    // to evaluate: answered at once, and changes nothing
     rest,     // the last word before all meet; answered with the model when all have said it
+    opens,    // see FedPush: numbers follow as they become final, and then the word that ends them
   };
   Wants wants = Wants::nothing;
   // Not 0: numbers follow, one for each parameter of the shard; the how manieth of this worker's.
   std::uint32_t brings = 0;
-  std::uint64_t step = 0;    // the worker's; at rest: how often it has brought numbers
+  // The worker's; at rest: how often it has brought numbers; where it opens a push: how many
+  // buckets the plan has that goes ahead of it, 0: it is cut as the last one.
+  std::uint64_t step = 0;
   std::uint64_t oldest = 0;  // wants weights with at least this clock, see CentralAnswer
   std::uint64_t stamp = 0;   // brings what it made of weights with this clock
   Projection proof = {};     // of the numbers, for the audit
@@ -38,15 +41,20 @@ struct CentralAnswer {
 };
 
 // An answer with weights to go on with may come after one with a model that was asked for later.
-using channels::kCentralAnswer, channels::kCentralModel, channels::kCentralRequest,
-    channels::kCentralTurn;
+using channels::kCentralAnswer, channels::kCentralModel, channels::kCentralPlan,
+    channels::kCentralRequest, channels::kCentralTurn;
+
+// How many numbers of the model each bucket has, from the last of them to the first (see
+// buckets.h).
+using CentralPlan = std::vector<std::uint64_t>;
 
 // Workers that compute equally long push all at once, and a line that all share serves them all
 // late and lets them out together, to meet again in the next step. So long pushes wait until the
 // server says whose turn it is: then they come one after the other, and the workers spread out.
 // Such a push goes in two messages, and the server tells the next worker when the first is there:
 // what is left fills the line until the next push comes. Not where workers push while answers are
-// on their way (see ssp.cpp).
+// on their way (see ssp.cpp), nor while they compute (see fed_push.h): whose turn it was would keep
+// the others waiting for as long as it computes.
 inline bool takes_turns(const PushCode& code, Values shard) {
   return code.most_bytes(shard) >= 256 * 1024;
 }

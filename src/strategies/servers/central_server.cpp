@@ -41,7 +41,8 @@ void CentralServer::serve(Transport& lane, Replica& replica, std::uint64_t first
   } const at_the_end{clients_};
   lane_ = &lane;
   shard_ = crew_.shard(lane.rank() - crew_.workers, replica.weights().count());
-  in_place_ = rule_.works_in_place() && rule_.gives_turns() &&
+  // Pushes that are opened while workers compute come several at once.
+  in_place_ = rule_.works_in_place() && rule_.gives_turns() && !crew_.push_buckets &&
               takes_turns(code_, replica.weights().part(shard_));
   for (int w = 0; w < crew_.workers; ++w) in_place_ &= lane.host_of(w) == lane.host_of(lane.rank());
   rule_.start(first);
@@ -67,6 +68,7 @@ bool CentralServer::anyone_active() const {
 void CentralServer::await_request(int worker) {
   Client& client = clients_[worker];
   client.brings = false;
+  client.tells_plan = false;
   client.receive = lane_->recv(worker, kCentralRequest, bytes_of(client.request));
 }
 
@@ -140,11 +142,14 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
       if (told.gone()) return lose(replica, worker, *told.failure);
       told.or_throw();
     }
-    if (!client.coming.empty()) return await_numbers(replica, worker);
+    if (client.opened || !client.coming.empty()) return await_numbers(replica, worker);
     await_lent(replica);
     apply(replica, worker);
   } else {
-    require(arrival.bytes == sizeof(CentralRequest), sizeof(CentralRequest));
+    const std::size_t expected = client.tells_plan ? client.next_plan.size() * sizeof(std::uint64_t)
+                                                   : sizeof(CentralRequest);
+    require(arrival.bytes == expected, expected);
+    if (opened(replica, worker)) return;
     if (client.request.brings) {
       client.brings = true;
       const bool in_turn =
@@ -162,8 +167,66 @@ Values CentralServer::numbers_of(Replica& replica, int worker) {
   return in_place_ ? replica.gradients().part(shard_) : clients_[worker].pushed->values();
 }
 
+bool CentralServer::opened(Replica& replica, int worker) {
+  Client& client = clients_[worker];
+  if (client.opened && !client.tells_plan) {  // the word that ends it
+    if (client.request.brings != std::exchange(client.opened, 0))
+      throw TransportError(
+          TransportError::Kind::mismatch, lane_->job_rank(worker),
+          fmt::format("worker {} ends push {} of its own where it has opened another", worker,
+                      client.request.brings));
+    apply(replica, worker);
+    act(replica, worker);
+    return true;
+  }
+  if (client.tells_plan) {
+    client.tells_plan = false;
+    client.plan = client.next_plan;
+  } else if (client.request.wants == Wants::opens) {
+    client.opened = client.request.brings;
+    if (!client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
+    if (client.request.step > 0) {
+      await_plan(worker, std::min<std::uint64_t>(client.request.step, replica.parameters().size()));
+      return true;
+    }
+  } else {
+    return false;
+  }
+  client.brings = true;
+  client.coming = parts_by_plan(worker, replica.weights().count());
+  await_numbers(replica, worker);
+  return true;
+}
+
+void CentralServer::await_plan(int worker, std::uint64_t buckets) {
+  Client& client = clients_[worker];
+  client.tells_plan = true;
+  client.next_plan.assign(buckets, 0);
+  client.receive = lane_->recv(
+      worker, kCentralPlan,
+      {reinterpret_cast<std::byte*>(client.next_plan.data()), buckets * sizeof(std::uint64_t)});
+}
+
+std::vector<Slice> CentralServer::parts_by_plan(int worker, std::size_t count) const {
+  std::vector<Slice> parts;
+  std::size_t end = count;
+  for (const std::uint64_t in_bucket : clients_[worker].plan) {
+    if (in_bucket > end) break;
+    end -= in_bucket;
+    if (const Slice part = common({end, in_bucket}, shard_); part.count > 0)
+      parts.push_back({part.begin - shard_.begin, part.count});
+  }
+  if (end > 0)
+    throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
+                         fmt::format("worker {} cuts its push so that {} of {} numbers are left: "
+                                     "all ranks must train the same network",
+                                     worker, end, count));
+  return parts;
+}
+
 void CentralServer::await_numbers(Replica& replica, int worker) {
   Client& client = clients_[worker];
+  if (client.coming.empty()) return await_request(worker);
   const Values into = numbers_of(replica, worker).part(client.coming.front());
   const Tag tag = Tag{Purpose::gradients}.with_format(code_.format(into));
   client.receive = lane_->recv(worker, tag, code_.landing(into, client.memory));

@@ -93,7 +93,11 @@ class CentralServer {
   struct Client {
     bool gone = false, rests = false;
     CentralRequest request;
-    bool brings = false;            // the open receive is of the numbers, else of a request
+    bool brings = false;  // the open receive is of the numbers, else of a request
+    // Of a push that was opened and goes in buckets.
+    CentralPlan plan, next_plan;    // how this worker cuts; the one that is being received
+    std::uint32_t opened = 0;       // which push it is: its last word has not come. 0: none
+    bool tells_plan = false;        // the open receive is of that
     std::vector<Slice> coming;      // parts of them that have not come; the first is being received
     std::vector<std::byte> memory;  // where that may land
     bool has_turn = false;
@@ -117,8 +121,15 @@ class CentralServer {
   // Until the weights can change: none are on their way from where they are.
   void await_lent(Replica&);
   void await_request(int worker);
-  // The open receive is of the next part of its numbers from now on.
+  // The open receive is of the next part of its numbers from now on; or, where all of a push that
+  // was opened have come, of the word that ends it.
   void await_numbers(Replica&, int worker);
+  void await_plan(int worker, std::uint64_t buckets);
+  // The parts of the shard that are one message each in a push of so many numbers that it opened.
+  std::vector<Slice> parts_by_plan(int worker, std::size_t count) const;
+  // An open push or its plan, or the word that ends it, has come. True: there is nothing else to do
+  // with that.
+  bool opened(Replica&, int worker);
   // Waits for any worker, and does what it asks for.
   void turn(Replica&);
   void arrived(Replica&, int worker, const Arrival&);

@@ -133,7 +133,7 @@ StrategyMaker downpour(const Options& options) {
   const std::int64_t push = at_least(1, options, "push"), fetch = at_least(1, options, "fetch");
   return {.make = [=](const Crew& crew) { return std::make_unique<Downpour>(crew, push, fetch); },
           .notice = exchanges_first_after(options, "push", push, "push nothing before it is over"),
-          .travels = Travels::pushed_changes};
+          .travels = Travels::pushed_sums};
 }
 
 }  // namespace lockstep

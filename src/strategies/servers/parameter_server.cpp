@@ -10,12 +10,21 @@
 //
 // Where the run has a code for pushes (see push_code.h) a shard is one message, and a co-located
 // server sums what its own message would bring too: all workers count by what they sent.
+//
+// Where the run cuts pushes into buckets (see bucket_feed.h) each goes through all of that by
+// itself; with overlap while backward still runs, on the background's lane. Then what dedicated
+// servers answer lands beside the weights, which backward may still need, and takes their place in
+// update(). Co-located servers, whose weights are a worker's own, only sum while backward runs;
+// they step and are pulled from in update().
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "collectives/gather.h"
 #include "collectives/messages.h"
 #include "collectives/scratch.h"
 #include "strategies/average.h"
+#include "strategies/bucket_feed.h"
 #include "strategies/push_code.h"
 #include "strategies/registry.h"
 
@@ -29,19 +38,39 @@ std::size_t pieces_for(int workers) {
 }
 constexpr std::size_t kLeastPieceBytes = 256 * 1024;  // else messages cost more than waiting
 
-class ParameterServer final : public Strategy, public Statement, public Serving, public Measured {
+class ParameterServer final : public Strategy,
+                              public Statement,
+                              public Fed,
+                              public Serving,
+                              public Measured {
  public:
   explicit ParameterServer(const Crew& crew)
-      : Strategy(crew, {.statement = this, .serving = this, .measured = this}),
-        code_(make_push_code(crew)) {}
+      : Strategy(crew, {.statement = this, .fed = this, .serving = this, .measured = this}),
+        code_(make_push_code(crew)),
+        overlaps_(crew.push_buckets && crew.push_buckets->overlap),
+        jobs_(
+            crew.rank, crew.push_buckets.value_or(BucketRule{}), overlaps_,
+            [this](std::size_t bucket, Transport& lane) { exchange(bucket, lane); },
+            [this](const std::string& plan) { return text_of_first(crew_.rank.peers, plan); }) {}
 
   void begin(Replica& replica) override {
-    if (crew_.works()) code_->begin(replica.gradients(), replica.parameters());
+    gradients_ = replica.gradients();
+    weights_ = replica.weights();
+    needs_whole_layers_ = replica.needs_whole_layers();
+    jobs_.feed().begin(replica.parameters());
+    if (!crew_.works()) return;
+    code_->begin(*gradients_, replica.parameters());
+    if (pulls_beside()) landing_.emplace(*weights_, weights_->count());
   }
+
+  void expect(Replica&, const Step& step) override { open(step); }
+  void ready(Slice part) override { jobs_.feed().ready(part); }
+  bool begins_early() const override { return overlaps_; }
+
   void update(Replica& replica, const Step& step) override {
-    const double share = shares_of(step.samples)[crew_.rank.rank()];
-    if (share != 1) scale(replica.gradients(), share);
     act(replica, step);
+    if (landing_) copy(weights_->bytes(), landing_->values().bytes());
+    if (overlaps_ && crew_.colocated) step_and_pull(replica, step);
   }
   void serve(Replica& replica, const StepAt& step_at, std::uint64_t first,
              std::uint64_t end) override {
@@ -96,14 +125,13 @@ class ParameterServer final : public Strategy, public Statement, public Serving,
     return pushed + pulled * size_of(Type::fp32);
   }
 
-  const Figures& figures() override {
-    figures_.coding = code_->coding();
-    return figures_;
-  }
+  const Figures& figures() override { return figures_; }
 
   std::vector<Kept> memories() override { return code_->memories(); }
-  std::string state() const override { return code_->state(); }
-  void restore(const std::string& state) override { code_->restore(state); }
+  std::string state() const override { return jobs_.feed().state_with(code_->state()); }
+  void restore(const std::string& state) override {
+    code_->restore(jobs_.feed().restore_from(state));
+  }
 
  private:
   // The shard that this rank serves; empty if it serves none.
@@ -114,8 +142,8 @@ class ParameterServer final : public Strategy, public Statement, public Serving,
 
   // Pushes and pulls share the lines of co-located servers, and overlap on those of others. Where
   // the optimiser needs whole layers it steps the whole shard at once.
-  std::size_t piece_bytes(const Replica& replica, Values shard) const {
-    if (replica.needs_whole_layers()) return std::numeric_limits<std::size_t>::max();
+  std::size_t piece_bytes(Values shard) const {
+    if (needs_whole_layers_) return std::numeric_limits<std::size_t>::max();
     if (crew_.colocated) return segment_bytes_if_busy(shard);
     const std::size_t pieces = pieces_for(crew_.workers);
     const std::size_t bytes =
@@ -123,24 +151,61 @@ class ParameterServer final : public Strategy, public Statement, public Serving,
     return shard.is_hollow() ? bytes : std::min(bytes, kSegmentBytes);
   }
 
+  // Do weights arrive while backward still needs the old ones?
+  bool pulls_beside() const { return overlaps_ && !crew_.colocated; }
+
+  void open(const Step& step) {
+    step_ = step.number;
+    share_ = crew_.works() ? shares_of(step.samples)[crew_.rank.rank()] : 1;
+    pushed_bytes_ = 0;
+    jobs_.open();
+  }
   void act(Replica& replica, const Step& step) {
-    crew_.push_codes ? exchange_encoded(replica, step) : exchange(replica, step);
+    replica_ = &replica;
+    if (!jobs_.feed().is_open()) open(step);
+    jobs_.finish();
+    figures_.coding = code_->coding();
+    figures_.hidden_s = jobs_.hidden_s();
+    if (crew_.push_buckets) figures_.buckets = jobs_.figures();
   }
 
-  // Push, sum, step and pull of one step, piece by piece: a piece of a shard is on its way back
-  // while the next still arrives. A rank does the part of a worker, of a server, or both.
-  void exchange(Replica& replica, const Step& step) {
-    const Values gradients = replica.gradients().as(Op::mean), weights = replica.weights();
-    const Slice own = shard_at(crew_.rank.rank(), weights.count());
-    if (crew_.ranks() == 1) return replica.apply_gradients(step.number);
+  // Buckets of one step are as far apart as steps are.
+  Tag tag(Purpose purpose, std::size_t bucket) const {
+    return tag_of(purpose, {.number = step_ + bucket, .epoch = 0, .samples = {}});
+  }
+  // Of a bucket, by the server that has it.
+  std::size_t longest_part(Slice bucket) const {
+    std::size_t longest = 0;
+    for (int k = 0; k < crew_.servers; ++k)
+      longest = std::max(longest, common(crew_.shard(k, weights_->count()), bucket).count);
+    return longest;
+  }
+  // Where what is pulled arrives.
+  Values landing() const { return landing_ ? landing_->values() : *weights_; }
 
-    Messages messages(crew_.rank.peers, tag_of(Purpose::gradients, step),
-                      piece_bytes(replica, gradients.part(crew_.shard(0, weights.count()))));
+  // All of one bucket, but where a co-located server has to wait for the end of backward.
+  void exchange(std::size_t b, Transport& lane) {
+    const Slice bucket = jobs_.feed().buckets()[b];
+    if (share_ != 1) scale(gradients_->part(bucket), share_);
+    crew_.push_codes ? exchange_encoded(b, bucket, lane) : exchange_plain(b, bucket, lane);
+  }
+
+  // Push, sum, step and pull of one bucket, piece by piece: a piece of a shard is on its way back
+  // while the next still arrives. A rank does the part of a worker, of a server, or both.
+  void exchange_plain(std::size_t b, Slice bucket, Transport& lane) {
+    const Values gradients = gradients_->as(Op::mean), weights = *weights_;
+    const Slice own = common(shard_at(lane.rank(), weights.count()), bucket);
+    if (crew_.ranks() == 1) {
+      if (!overlaps_) replica_->apply_gradients(step_, own);
+      return;
+    }
+    Messages messages(lane, tag(Purpose::gradients, b),
+                      piece_bytes(gradients.part({0, longest_part(bucket)})));
     // A server takes a piece from one worker after the other: one that pushed far ahead of the
     // others would fill the line with what can't be summed yet.
     messages.open_at_once(gradients.is_hollow() ? 1 : crew_.colocated ? 8 : 2);
-    for_each_server([&](int server, Slice part) { messages.send(server, gradients.part(part)); },
-                    weights.count());
+    for_each_server(bucket,
+                    [&](int server, Slice part) { messages.send(server, gradients.part(part)); });
     const std::vector<int> workers = served_workers();
     std::span<const int> others = workers;
     auto first = Messages::kStart;  // a server that works has the first gradients
@@ -149,74 +214,101 @@ class ParameterServer final : public Strategy, public Statement, public Serving,
       others = others.subspan(1);
     }
     const auto sum = messages.fold(others, gradients.part(own), crew_.workers, first);
-    messages.then(sum, [&](Slice piece) {
-      replica.apply_gradients(step.number, {own.begin + piece.begin, piece.count});
-    });
-    messages.under(tag_of(Purpose::weights, step));
-    for (const int worker : workers) messages.send(worker, weights.part(own), sum);
-    for_each_server([&](int server, Slice part) { messages.take(server, weights.part(part)); },
-                    weights.count());
+    if (!overlaps_ || !crew_.colocated) {
+      messages.then(sum, [&](Slice piece) {
+        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});
+      });
+      messages.under(tag(Purpose::weights, b));
+      for (const int worker : workers) messages.send(worker, weights.part(own), sum);
+      for_each_server(bucket,
+                      [&](int server, Slice part) { messages.take(server, landing().part(part)); });
+    }
     messages.run();
   }
 
-  // The same by messages of a length that only their sender knows.
-  void exchange_encoded(Replica& replica, const Step& step) {
-    const Values gradients = replica.gradients(), weights = replica.weights();
+  // What co-located servers leave to the end of backward.
+  void step_and_pull(Replica& replica, const Step& step) {
+    const Values weights = *weights_;
     const Slice own = shard_at(crew_.rank.rank(), weights.count());
-    const Values sum = gradients.part(own);
-    const Tag push = tag_of(Purpose::gradients, step), pull = tag_of(Purpose::weights, step);
-    Transport& peers = crew_.rank.peers;
+    if (own.count > 0) replica.apply_gradients(step.number, own);
+    Messages messages(crew_.rank.peers, tag_of(Purpose::weights, step),
+                      piece_bytes(weights.part(crew_.shard(0, weights.count()))));
+    for (const int worker : served_workers()) messages.send(worker, weights.part(own));
+    for_each_server({0, weights.count()},
+                    [&](int server, Slice part) { messages.take(server, weights.part(part)); });
+    messages.run();
+  }
+
+  // The same as exchange_plain() by messages of a length that only their sender knows.
+  void exchange_encoded(std::size_t b, Slice bucket, Transport& lane) {
+    const Slice own = common(shard_at(lane.rank(), weights_->count()), bucket);
+    const Values sum = gradients_->part(own);
+    const Tag pull = tag(Purpose::weights, b);
+    const bool pulls = !overlaps_ || !crew_.colocated;
     const std::vector<int> workers = served_workers();
 
-    std::vector<std::vector<std::byte>> memory(workers.size());
-    std::vector<Scratch> landed;
-    std::vector<Pending> coming, pulling, sent;
-    for (std::size_t i = 0; own.count > 0 && i < workers.size(); ++i) {
-      landed.emplace_back(sum, own.count);
-      coming.push_back(peers.recv(workers[i], push.with_format(code_->format(sum)),
-                                  code_->landing(landed[i].values(), memory[i])));
-    }
-    for_each_server(
-        [&](int server, Slice part) {
-          const Values into = weights.part(part);
-          pulling.push_back(peers.recv(server, pull.with_format(into.format()), into.bytes()));
-        },
-        weights.count());
+    std::vector<Landed> landed = await_pushes(b, own, lane);
+    std::vector<Pending> pulling, sent;
+    if (pulls)
+      for_each_server(bucket, [&](int server, Slice part) {
+        const Values into = landing().part(part);
+        pulling.push_back(lane.recv(server, pull.with_format(into.format()), into.bytes()));
+      });
 
     std::vector<PushMessage> messages;
     messages.reserve(crew_.servers);
-    pushed_bytes_ = 0;
     if (crew_.works() && own.count > 0) messages.push_back(encoded(*code_, sum, own.begin));
-    for_each_server(
-        [&](int server, Slice part) {
-          const PushMessage& message =
-              messages.emplace_back(encoded(*code_, gradients.part(part), part.begin));
-          pushed_bytes_ += message.bytes.size;
-          sent.push_back(peers.send(server, push.with_format(message.tag.format), message.bytes));
-        },
-        weights.count());
+    for_each_server(bucket, [&](int server, Slice part) {
+      const PushMessage& message =
+          messages.emplace_back(encoded(*code_, gradients_->part(part), part.begin));
+      pushed_bytes_ += message.bytes.size;
+      const Tag push = tag(Purpose::gradients, b).with_format(message.tag.format);
+      sent.push_back(lane.send(server, push, message.bytes));
+    });
 
-    for (std::size_t i = 0; i < coming.size(); ++i) {
-      const std::size_t bytes = peers.wait(coming[i]).bytes;
-      const Values values = landed[i].values();
-      if (!code_->decode(code_->landing(values, memory[i]).part(0, bytes), own.begin, values))
-        throw TransportError(TransportError::Kind::mismatch, peers.job_rank(workers[i]),
-                             fmt::format("worker {} sent {} bytes that are no push of {} numbers",
-                                         workers[i], bytes, own.count));
-      if (i == 0 && !crew_.works())
-        copy(sum.bytes(), values.bytes());
-      else
-        combine(sum, values.bytes());
-    }
+    for (Landed& push : landed) add_push(push, own, lane);
     if (own.count > 0) {
       scale(sum, 1.0 / crew_.workers);
-      replica.apply_gradients(step.number, own);
-      const Values mine = weights.part(own);
-      for (const int worker : workers)
-        sent.push_back(peers.send(worker, pull.with_format(mine.format()), mine.bytes()));
+      if (pulls) replica_->apply_gradients(step_, own);
+      const Values mine = weights_->part(own);
+      for (std::size_t i = 0; pulls && i < workers.size(); ++i)
+        sent.push_back(lane.send(workers[i], pull.with_format(mine.format()), mine.bytes()));
     }
-    for (Pending& pulled : pulling) peers.wait(pulled);
-    for (Pending& done : sent) peers.wait(done);
+    for (Pending& pulled : pulling) lane.wait(pulled);
+    for (Pending& done : sent) lane.wait(done);
+  }
+
+  // A push that comes to this server.
+  struct Landed {
+    int worker;
+    bool is_first;  // of the sum
+    Scratch values;
+    std::vector<std::byte> memory;
+    Pending coming;
+  };
+  std::vector<Landed> await_pushes(std::size_t b, Slice own, Transport& lane) const {
+    std::vector<Landed> all;
+    if (own.count == 0) return all;
+    const Values like = gradients_->part(own);
+    for (const int worker : served_workers()) {
+      Landed& push = all.emplace_back(
+          Landed{worker, !crew_.works() && all.empty(), Scratch(like, own.count), {}, {}});
+      push.coming = lane.recv(worker, tag(Purpose::gradients, b).with_format(code_->format(like)),
+                              code_->landing(push.values.values(), push.memory));
+    }
+    return all;
+  }
+  void add_push(Landed& push, Slice own, Transport& lane) const {
+    const std::size_t bytes = lane.wait(push.coming).bytes;
+    const Values values = push.values.values(), sum = gradients_->part(own);
+    if (!code_->decode(code_->landing(values, push.memory).part(0, bytes), own.begin, values))
+      throw TransportError(TransportError::Kind::mismatch, lane.job_rank(push.worker),
+                           fmt::format("worker {} sent {} bytes that are no push of {} numbers",
+                                       push.worker, bytes, own.count));
+    if (push.is_first)
+      copy(sum.bytes(), values.bytes());
+    else
+      combine(sum, values.bytes());
   }
 
   // Whom this rank serves, in the order of summation.
@@ -232,17 +324,27 @@ class ParameterServer final : public Strategy, public Statement, public Serving,
   // Who serves this rank, and what: beginning with the one after it, so that not all push to the
   // same one first.
   template <class F>
-  void for_each_server(F&& f, std::size_t count) const {
+  void for_each_server(Slice bucket, F&& f) const {
     if (!crew_.works()) return;
     const int me = crew_.rank.rank();
     for (int s = 1; s <= crew_.servers; ++s) {
       const int k = (me + s) % crew_.servers, server = crew_.rank_of_server(k);
-      if (server != me) f(server, crew_.shard(k, count));
+      const Slice part = common(crew_.shard(k, weights_->count()), bucket);
+      if (server != me && part.count > 0) f(server, part);
     }
   }
 
   const std::unique_ptr<PushCode> code_;
-  std::size_t pushed_bytes_ = 0;  // by the code, in the last step
+  const bool overlaps_;
+  bool needs_whole_layers_ = false;
+  std::optional<Values> gradients_, weights_;
+  std::optional<Scratch> landing_;  // where weights are pulled to while backward runs
+  // Of the step that is being taken.
+  std::uint64_t step_ = 0;
+  double share_ = 1;
+  Replica* replica_ = nullptr;    // whose optimiser steps
+  std::size_t pushed_bytes_ = 0;  // by the code
+  BucketJobs jobs_;               // the last: what is under way uses all of this
 };
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "strategies/apart.h"
+#include "compression/registry.h"
+#include "strategies/compressed_push.h"
 #include "strategies/peers/gossip_mail.h"
+#include "strategies/servers/central_cases.h"
 #include "transport/channels.h"
 #include "transport/decorators/decorator.h"
 
@@ -216,6 +218,69 @@ TEST_P(Gossip, GoesOnWithoutAWorkerThatLeft) {
   EXPECT_GE(to_it, taken);
   EXPECT_EQ(sum_of_masses(outcome) + to_it - taken, 1);
 }
+
+MakePushCode as(const std::string& code) {
+  return compressed_pushes({.compression = compression(code)});
+}
+
+// A code that is wrong about the scale, of what it sends or of what comes.
+class WrongScale final : public PushCode {
+ public:
+  WrongScale(std::unique_ptr<PushCode> inner, bool of_what_comes)
+      : inner_(std::move(inner)), of_what_comes_(of_what_comes) {}
+  ConstBytes encode(Values numbers, std::size_t first, std::vector<std::byte>& memory) override {
+    if (!of_what_comes_) scale(numbers, 3);
+    return inner_->encode(numbers, first, memory);
+  }
+  std::size_t most_bytes(Values numbers) const override { return inner_->most_bytes(numbers); }
+  bool decode(ConstBytes message, std::size_t first, Values into) const override {
+    if (!inner_->decode(message, first, into)) return false;
+    if (of_what_comes_) scale(into, 1.01);
+    return true;
+  }
+  Holds holds() const override { return inner_->holds(); }
+
+ private:
+  const std::unique_ptr<PushCode> inner_;
+  const bool of_what_comes_;
+};
+
+const std::vector<std::string> kCodes = {"fp16", "bf16", "int8:bucket=8", "qsgd:bucket=8",
+                                         "threshold"};
+
+// Masses stay exact, and what is mixed in is what a message says.
+TEST_P(Gossip, InFewerBytesPassesTheAudit) {
+  std::vector<ApartTraining> trainings;
+  for (const std::string& code : kCodes) {
+    trainings.push_back(of("gossip:p=0.5"));
+    trainings.back().push_codes = as(code);
+    trainings.back().audit = true;
+  }
+  for (const ApartOutcome& outcome : run_apart_all(GetParam(), trainings))
+    EXPECT_EQ(sum_of_masses(outcome), 1);
+}
+
+TEST_P(Gossip, InFewerBytesSendsTheMessageAndTheMass) {
+  ApartTraining t = of("gossip:p=1", 2);
+  t.push_codes = as("fp16");
+  const ApartOutcome outcome = run_apart(GetParam(), t);
+  for (const ApartRecord& record : outcome)
+    EXPECT_EQ(record.exchanged.bytes_sent, (t.steps - record.sends.merged - record.sends.withheld) *
+                                               (2 * t.count + sizeof(std::uint64_t)));
+}
+
+using BugOfGossipCode = ::testing::TestWithParam<std::tuple<std::string, bool>>;
+TEST_P(BugOfGossipCode, IsFoundByTheAudit) {
+  const auto& [code, of_what_comes] = GetParam();
+  ApartTraining t = of("gossip:p=1");
+  t.push_codes = [=](const Crew& crew) {
+    return std::make_unique<WrongScale>(as(code)(crew), of_what_comes);
+  };
+  EXPECT_THROW(run_tampered({"loopback", run_loopback}, t, {[](Tag) { return false; }}),
+               AuditError);
+}
+INSTANTIATE_TEST_SUITE_P(Every, BugOfGossipCode,
+                         ::testing::Combine(::testing::ValuesIn(kCodes), ::testing::Bool()));
 
 // The weights, or what their head says of them.
 TEST_P(Gossip, TheAuditFindsWeightsThatChangedOnTheirWay) {
