@@ -236,10 +236,10 @@ TEST_F(CoordinatorTest, ShrugsOffGarbage) {
         noise, std::string("\x00\x00\x00\x04\xff\xff\xff\xff", 8),
         std::string("\xff\xff\xff\xff", 4),
         // A frame that holds a call of "hello" whose nonce claims to have 1 GB.
-        std::string("\x00\x00\x00\x1a\x80\x01\x00\x01\x00\x00\x00\x05hello\x00\x00\x00\x01\x0b\x00"
+        std::string("\x00\x00\x00\x18\x80\x01\x00\x01\x00\x00\x00\x05hello\x00\x00\x00\x01\x0b\x00"
                     "\x04\x40\x00"
                     "\x00\x00",
-                    30)}) {
+                    28)}) {
     RawConnection stranger(coordinator_->address());
     stranger.say(bytes);
     EXPECT_TRUE(stranger.closed_within(2)) << "after " << bytes.size() << " bytes";
