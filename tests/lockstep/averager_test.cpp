@@ -195,10 +195,11 @@ class CarriedAverager : public ::testing::TestWithParam<std::tuple<std::string, 
   const std::string& code() const { return std::get<0>(GetParam()); }
   int ranks() const { return std::get<1>(GetParam()); }
   Carriage carriage(const std::string& overlap) const {
-    Carriage carriage{.compress = code(), .overlap = overlap, .collective = "ring"};
-    overlap == "none" ? carriage.buckets = kEachAlone : carriage.buckets = "";
-    carriage.bucket_mib = 0;
-    return carriage;
+    return {.compress = code(),
+            .overlap = overlap,
+            .bucket_mib = 0,
+            .buckets = overlap == "none" ? kEachAlone : "",
+            .collective = "ring"};
   }
 };
 INSTANTIATE_TEST_SUITE_P(Every, CarriedAverager,

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "core/whole_file.h"
 #include "train/runs.h"
@@ -52,7 +53,8 @@ class Recorded : public ::testing::Test {
     std::vector<std::pair<double, double>> all;
     for (const Json& e : timeline())
       if (e.at("name") == name && e.at("pid") == rank + 1)
-        all.emplace_back(e.at("ts"), e.at("ts").get<double>() + e.at("dur").get<double>());
+        all.emplace_back(e.at("ts").get<double>(),
+                         e.at("ts").get<double>() + e.at("dur").get<double>());
     return all;
   }
   // How many microseconds of that name go on while the rank is in backward.
@@ -146,7 +148,8 @@ TEST_F(Recorded, EventsOfALaneFollowEachOther) {
   std::set<int> buckets;
   for (const Json& e : timeline()) {
     if (e.at("ph") != "X") continue;
-    lanes[e.at("tid")][e.at("ts")] = e.at("ts").get<double>() + e.at("dur").get<double>();
+    const double start = e.at("ts");
+    lanes[e.at("tid").get<int>()][start] = start + e.at("dur").get<double>();
     if (e.at("name") == "exchange") buckets.insert(e.at("args").at("bucket").get<int>());
   }
   EXPECT_THAT(buckets, ::testing::ElementsAre(0, 1, 2, 3));
