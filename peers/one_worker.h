@@ -19,7 +19,7 @@ class OneWorker {
                                     },
                                     {})),
         clock_(rank.clock, 0),
-        replica_(learner_->replica(), rank.clock, clock_),
+        replica_(learner_->replica()),
         strategy_(make_strategy("all-reduce", {rank, 1, 0, false, all_reduce_named("ring")})) {}
 
   void step(std::uint64_t number) {
@@ -37,7 +37,7 @@ class OneWorker {
   std::unique_ptr<Window> weights_, gradients_;
   std::unique_ptr<Learner> learner_;
   StepClock clock_;
-  TimedReplica replica_;
+  Replica& replica_;
   std::unique_ptr<Strategy> strategy_;
 };
 

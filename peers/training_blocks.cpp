@@ -42,7 +42,7 @@ class Worker {
         learner_(make_torch_learner(experiment, world.rank(),
                                     [&](std::size_t count) { return open(count); }, {})),
         clock_(rank().clock, 0),
-        replica_(learner_->replica(), rank().clock, clock_),
+        replica_(learner_->replica()),
         strategy_(strategy_of(experiment)) {
     strategy_->begin(replica_);
     Fed* const fed = strategy_->parts().fed;
@@ -101,7 +101,7 @@ class Worker {
   std::unique_ptr<Window> weights_, gradients_;
   std::unique_ptr<Learner> learner_;
   StepClock clock_;
-  TimedReplica replica_;
+  Replica& replica_;
   std::unique_ptr<Strategy> strategy_;
   Fed* fed_ = nullptr;  // the strategy, if it begins while backward runs,
   bool feeds_ = false;  // and does so in this step

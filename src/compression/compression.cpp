@@ -1,9 +1,19 @@
 #include "compression/compression.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "compression/error_feedback.h"
 #include "core/error.h"
 
 namespace lockstep {
+
+double Compression::most_error(std::size_t count) const {
+  if (draws && !most_squared_error) return std::numeric_limits<double>::infinity();
+  const auto& square = most_squared_error ? most_squared_error : squared_error;
+  return std::sqrt(std::max(square(1), square(count)));
+}
 
 std::unique_ptr<Compressor> remembering(const Compression& compression, Compressor& code,
                                         std::span<const Values> memories,

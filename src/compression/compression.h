@@ -56,11 +56,23 @@ struct Compression {
   bool biased = true;     // is the mean of decoded messages over all draws another than the number?
   bool lossless = false;  // zeros may lose their sign
   bool draws = false;     // by random numbers; otherwise encoding is the same for every Draw
+  // What it does with a number depends on the others of its tensor, and should not depend on those
+  // of other tensors: where averaging is gathered, each tensor has a message of its own, which is
+  // as long as it can be.
+  bool by_tensor = false;
   bool needs_sgd = false;  // takes over momentum and weight decay of SGD, and fits no other rule
   // |decoded - v|^2, for random ones its mean, is at most this times |v|^2, rounding of fp32 apart;
   // infinite where there is no bound. Below 1 it is a contraction. fp16: while nothing under- or
   // overflows.
   std::function<double(std::size_t count)> squared_error;
+  // The same of every draw and every number that does not overflow, together with what each number
+  // may lose besides, however small it is. None: squared_error, and where it draws there is no such
+  // bound.
+  std::function<double(std::size_t count)> most_squared_error;
+  double most_error_of_each = 0;
+  // |decoded - v| is at most this times |v|, in chunks of any size up to that,
+  // + most_error_of_each * sqrt(count). Infinite: there is no bound.
+  double most_error(std::size_t count) const;
 
   // None where averaging is low_rank.
   std::function<std::unique_ptr<Compressor>()> make;

@@ -6,8 +6,9 @@
 //   u = momentum u + g,  v = v + u          (Nesterov's: u = momentum (u + g),  v = v + u + g)
 //   send the largest of v; there v = 0, and with masking u = 0
 // All then step by plain SGD with the mean over workers: momentum and weight decay are done here.
-// With momentum 0 the sum of messages and v is the sum of all g. Tensors of one dimension are
-// better left out: they are small, and take momentum as always.
+// With momentum 0 the sum of messages and v is the sum of all g. The authors' own code leaves out
+// tensors of one dimension, which go as they are and take momentum after the mean; here they are
+// selected from like all others, so that what is sent is one choice among all numbers of a bucket.
 //
 // Warm-up: the part that is sent falls from epoch to epoch, ratio^(1/5), ratio^(2/5), …, which for
 // 0.001 is the paper's 25, 6.3, 1.6, 0.4 and 0.1 %. Here the four steps take a quarter of `warmup`

@@ -9,8 +9,6 @@
 namespace lockstep {
 namespace {
 
-constexpr float kLeastScale = 0x1p-100f;  // so that levels / scale is a number
-
 class Levels final : public Compressor {
  public:
   explicit Levels(const LevelsRule& rule)

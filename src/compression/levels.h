@@ -5,7 +5,7 @@
 //
 //   bytes for N numbers: 4 ceil(N / bucket) + ceil(N b / 8),  b = ceil(log2(2 levels + 1))
 //
-// A bucket whose scale is below 2^-100 is sent as zeros.
+// A bucket whose scale is below kLeastScale is sent as zeros.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,8 @@
 #include "compression/compressor.h"
 
 namespace lockstep {
+
+inline constexpr float kLeastScale = 0x1p-100f;  // so that levels / scale is a number
 
 struct LevelsRule {
   enum class Scale { largest, norm };  // largest magnitude, or Euclidean norm, of a bucket

@@ -39,6 +39,8 @@ Compression narrow_compression(Type type, float scale) {
   // Half a unit in the last place of 1, squared.
   const double bound = type == Type::fp16 ? 0x1p-22 : 0x1p-16;
   c.squared_error = [bound](std::size_t) { return bound; };
+  // Half of the smallest number in half precision: what is subnormal there is off by as much.
+  if (type == Type::fp16) c.most_error_of_each = 0x1p-25 / scale;
   c.make = [=] { return std::make_unique<Narrow>(type, scale); };
   return c;
 }

@@ -23,6 +23,11 @@ Compression qsgd_compression(const Options& options) {
     const auto d = static_cast<double>(std::min(count, rule.bucket));
     return std::min(d / (rule.levels * rule.levels), std::sqrt(d) / rule.levels);
   };
+  // Each by less than one level.
+  c.most_squared_error = [rule](std::size_t count) {
+    return static_cast<double>(std::min(count, rule.bucket)) / (rule.levels * rule.levels);
+  };
+  c.most_error_of_each = kLeastScale;
   c.make = [rule] { return make_levels(rule); };
   return c;
 }

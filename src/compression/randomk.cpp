@@ -4,6 +4,7 @@
 // feedback numbers are sent as they are; without, times N / k, which makes it unbiased.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -98,6 +99,10 @@ Compression randomk_compression(const Options& options) {
   c.biased = feedback && !c.lossless;
   c.draws = true;
   c.squared_error = [=](std::size_t) { return feedback ? 1 - ratio : 1 / ratio - 1; };
+  // All that counts may be at places that were not drawn, or that were.
+  c.most_squared_error = [=](std::size_t) {
+    return feedback ? 1 : std::max(1.0, std::pow(1 / ratio - 1, 2));
+  };
   c.make = [=] { return std::make_unique<RandomK>(ratio, !feedback); };
   if (c.biased) with_error_feedback(c);
   return c;

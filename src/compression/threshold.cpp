@@ -52,6 +52,8 @@ Compression threshold_compression(const Options& options) {
   c.lossless = tau == 0;
   c.biased = !c.lossless;
   c.squared_error = [tau](std::size_t) { return tau == 0 ? 0.0 : 1.0; };
+  c.most_squared_error = [](std::size_t) { return 0; };
+  c.most_error_of_each = tau;
   c.make = [=] { return std::make_unique<Threshold>(static_cast<float>(tau), share); };
   if (c.biased && options.flag("feedback")) with_error_feedback(c);
   return c;

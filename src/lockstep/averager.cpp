@@ -74,7 +74,10 @@ class Averager::Parts {
       });
   }
 
+  // Jobs of an exchange that was not finished may still write gradients: they end with their mean.
   ~Parts() {
+    hooks_.reset();
+    mean_of_gradients_.reset();
     const torch::NoGradGuard no_grad;
     for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
       const torch::Tensor& tensor = model_.tensors()[i];

@@ -158,11 +158,11 @@ void TorchReplica::set_training(bool on) {
   training_ = on;
 }
 
-std::optional<std::string> TorchReplica::first_bad_gradient() const {
+std::optional<std::string> TorchReplica::first_bad_gradient(Slice part) const {
   const float* const all = model_.gradients();
-  if (kernels().finite(all, model_.count())) return {};
-  const float* const bad =
-      std::find_if_not(all, all + model_.count(), [](float value) { return std::isfinite(value); });
+  if (kernels().finite(all + part.begin, part.count)) return {};
+  const float* const bad = std::find_if_not(all + part.begin, all + part.end(),
+                                            [](float value) { return std::isfinite(value); });
   return model_.name_at(static_cast<std::size_t>(bad - all));
 }
 

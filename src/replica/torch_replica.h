@@ -121,8 +121,11 @@ class TorchReplica final : public Replica {
     return f();
   }
 
-  // The first parameter, if any, whose gradient has a NaN or an infinity in it.
-  std::optional<std::string> first_bad_gradient() const;
+  // The first parameter, if any, whose gradient has a NaN or an infinity in it; in that part.
+  std::optional<std::string> first_bad_gradient() const {
+    return first_bad_gradient({0, model_.count()});
+  }
+  std::optional<std::string> first_bad_gradient(Slice part) const;
 
   Network& network() { return *network_; }
   FlatModel& model() { return model_; }

@@ -1,5 +1,6 @@
 #include "strategies/bucket_average.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -261,29 +262,32 @@ class Gathered final : public Encoded {
   Gathered(const BucketTerms& terms, bool votes)
       : Encoded(terms),
         votes_(votes),
-        keeps_(votes ? nullptr : with_memories(terms.memories, {0, count()})),
-        slot_(aligned((keeps_ ? *keeps_ : *code_).most_bytes(count()))),
+        parts_(parts_of_messages()),
+        slot_(parts_.back().begin + aligned(parts_.back().most)),
         slots_(room_for(numbers(), workers() * slot_)),
         bytes_(workers()) {}
 
   void run(Transport& lane, Tag tag, std::uint64_t step, std::span<const double> shares) override {
-    const std::size_t bytes =
-        encode(lane, keeps_.get(), numbers(), slots_.values({me() * slot_, slot_}).bytes(),
-               draw(step, me()));
+    std::size_t bytes = 0;
+    for (const Part& part : parts_)
+      bytes = part.begin + encode(lane, part.keeps.get(), numbers().part(part.numbers),
+                                  slots_.values({me() * slot_ + part.begin, part.most}).bytes(),
+                                  draw(step, me(), part.number));
     exchange(lane, [&] {
       bytes_ = all_gather_slots(lane, tag, slots_.values(), bytes);
       return bytes_sent(me());
     });
     if (votes_ && !terms_.memories.empty()) {
       copy(terms_.memories[0].bytes(), numbers().bytes());
-      code_->add(message(me()), draw(step, me()), -static_cast<float>(shares[me()]),
+      code_->add(message(me(), parts_[0]), draw(step, me()), -static_cast<float>(shares[me()]),
                  terms_.memories[0]);
     }
     decode(lane, workers() * count(), [&] {
       set_zero(numbers());
-      for (int w = 0; w < workers(); ++w)
-        code_->add(message(w), draw(step, w), votes_ ? static_cast<float>(shares[w]) : 1.f,
-                   numbers());
+      for (const Part& part : parts_)
+        for (int w = 0; w < workers(); ++w)
+          code_->add(message(w, part), draw(step, w, part.number),
+                     votes_ ? static_cast<float>(shares[w]) : 1.f, numbers().part(part.numbers));
       votes_ ? count_votes() : scale(numbers(), 1.0 / workers());
       return std::accumulate(bytes_.begin(), bytes_.end(), std::size_t{0});
     });
@@ -298,7 +302,32 @@ class Gathered final : public Encoded {
   }
 
  private:
-  ConstBytes message(int w) const { return slots_.values({w * slot_, bytes_[w]}).bytes(); }
+  // Of each worker's message: all of it, or the message of one tensor.
+  struct Part {
+    Slice numbers;
+    std::size_t begin, most;  // bytes
+    int number;
+    std::unique_ptr<Compressor> keeps = {};
+  };
+  std::vector<Part> parts_of_messages() const {
+    std::vector<Part> parts;
+    const auto add = [&](Slice part) {
+      const std::size_t begin = parts.empty() ? 0 : parts.back().begin + aligned(parts.back().most);
+      auto keeps = votes_ ? nullptr : with_memories(terms_.memories, part);
+      const std::size_t most = (keeps ? *keeps : *code_).most_bytes(part.count);
+      const int number = static_cast<int>(parts.size());
+      parts.push_back({part, begin, most, number, std::move(keeps)});
+    };
+    if (terms_.compression->by_tensor)
+      for (const Tensor2d& tensor : terms_.tensors) add({tensor.begin, tensor.count()});
+    if (parts.empty()) add({0, count()});
+    return parts;
+  }
+  // The last part ends with the message; those before it are as long as they can be.
+  ConstBytes message(int w, const Part& part) const {
+    const std::size_t there = bytes_[w] - std::min(bytes_[w], part.begin);
+    return slots_.values({w * slot_ + part.begin, std::min(there, part.most)}).bytes();
+  }
 
   void count_votes() const {
     if (!terms_.second) return vote(numbers());
@@ -310,7 +339,7 @@ class Gathered final : public Encoded {
   }
 
   const bool votes_;
-  const std::unique_ptr<Compressor> keeps_;
+  const std::vector<Part> parts_;
   const std::size_t slot_;  // bytes for each worker's message
   const Scratch slots_;
   std::vector<std::size_t> bytes_;  // of each worker's, the last time

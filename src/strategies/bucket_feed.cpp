@@ -120,11 +120,15 @@ std::string BucketFeed::state() const {
   return fmt::format("{} {}", exchanges_, text_of(counts()));
 }
 
-void BucketFeed::restore(const std::string& state) {
-  if (!rule_.measures_plan) return;
+bool BucketFeed::restore(const std::string& state) {
+  if (!rule_.measures_plan) return false;
   std::istringstream in(state);
   in >> exchanges_;
   buckets_ = buckets_of(numbers_in(in), tensors_);
+  if (exchanges_ > kTrial) return false;
+  exchanges_ = 0;
+  buckets_ = bucket_each(tensors_);
+  return true;
 }
 
 std::string BucketFeed::state_with(const std::string& behind) const {

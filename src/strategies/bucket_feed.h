@@ -52,7 +52,9 @@ class BucketFeed {
 
   // Of a measured plan: what it is, and how many exchanges it took to find it; else empty.
   std::string state() const;
-  void restore(const std::string&);
+  // True: it was saved inside the trial, whose times are gone, so that the trial begins anew and by
+  // another plan.
+  bool restore(const std::string&);
   // The state of who has this and something else, which comes behind.
   std::string state_with(const std::string& behind) const;
   std::string restore_from(const std::string& state);  // returns what is behind

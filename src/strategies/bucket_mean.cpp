@@ -6,6 +6,7 @@
 
 #include "collectives/gather.h"
 #include "collectives/scratch.h"
+#include "compression/registry.h"
 #include "strategies/add_scaled.h"
 #include "strategies/average.h"
 #include "strategies/bucket_average.h"
@@ -74,6 +75,11 @@ class BucketMean final : public Mean {
   void ready(Slice part) override { jobs_.feed().ready(part); }
   bool begins_early() const override { return rule_.buckets.overlap; }
 
+  void all_hold(Values numbers) override {
+    if (const auto reference = memory_of(Role::reference, {0, values_->count()}))
+      copy(reference->bytes(), numbers.bytes());
+  }
+
   std::uint64_t bytes_sent(int rank, std::size_t) const override {
     std::uint64_t bytes = 0;
     for (const Bucket& bucket : buckets_) bytes += bucket.average->bytes_sent(rank);
@@ -134,7 +140,7 @@ class BucketMean final : public Mean {
         for (int w = 0; w < crew_.workers; ++w)
           sum.memories.push_back({w, *place_of_role(Role::residual), each * before, -each});
         if (of_reference) sum.memories.push_back({rank, *of_reference, -1, 0});
-        sum.holds = holds_of_lost();
+        sum.holds = holds_of_second();
         break;
       }
       case Role::basis:
@@ -156,7 +162,7 @@ class BucketMean final : public Mean {
   std::string state() const override { return jobs_.feed().state(); }
   void restore(const std::string& state) override {
     if (!rule_.buckets.measures_plan) return;
-    jobs_.feed().restore(state);
+    if (jobs_.feed().restore(state)) hand_over_memories();
     use(jobs_.feed().buckets());
   }
 
@@ -266,8 +272,9 @@ class BucketMean final : public Mean {
     if (last) add_scaled(numbers, -1, *last);
     if (const double share = shares_[lane.rank()]; share != 1) scale(numbers, share);
     if (bucket.basis.count() > 0) copy(bucket.average->basis().bytes(), bucket.basis.bytes());
-    // Buckets of one step are as far apart as steps are.
-    const Tag tag = tag_of(of_, {.number = step_ + b, .epoch = 0, .samples = {}});
+    // Buckets are as far apart as steps are, also the last of one step and the first of the next.
+    const std::uint64_t turn = step_ * buckets_.size() + b;
+    const Tag tag = tag_of(of_, {.number = turn, .epoch = 0, .samples = {}});
     bucket.average->run(lane, tag, step_, shares_);
     if (bucket.basis.count() > 0) copy(bucket.basis.bytes(), bucket.average->basis().bytes());
     if (last) {
@@ -287,21 +294,25 @@ class BucketMean final : public Mean {
     const double m = crew_.workers;
     // An operand is rounded when it is encoded, at most m - 1 times on its way and in the mean.
     if (how_ == Averaging::additive)
-      return {Holds::How::within, std::pow(1 + std::sqrt(c.squared_error(1)), m + 1) - 1};
+      return {Holds::How::within, std::pow(1 + std::sqrt(c.squared_error(1)), m + 1) - 1,
+              (m + 1) * c.most_error_of_each};
     // The columns of both factors, each rounded as it is added.
     if (how_ == Averaging::low_rank) return {Holds::How::within, (c.low_rank.rank + m) * 0x1p-22};
-    if (!place_of_role(Role::residual) && !c.lossless) return {Holds::How::not_stated};
-    return {};
+    const bool is_stated = place_of_role(Role::residual) || c.lossless;
+    return {is_stated ? Holds::How::exactly : Holds::How::not_stated, 0, 0,
+            how_ == Averaging::voted ? 1.0 : 0.0};
   }
   // Of what is left of numbers that were encoded, in chunks of any size up to all.
   Holds holds_of_lost() const {
     const Compression& c = *rule_.compression;
-    const double square = std::max(c.squared_error(1), c.squared_error(values_->count()));
-    // What random numbers leave out is bounded on average alone; but what a draw of places leaves
-    // out was there.
-    if (c.draws || how_ == Averaging::voted)
-      return feeds_back_ ? Holds{Holds::How::shrunk, 1} : Holds{Holds::How::not_stated};
-    return {Holds::How::shrunk, std::sqrt(square)};
+    const double most = c.most_error(values_->count());
+    if (!std::isfinite(most)) return {Holds::How::not_stated};
+    return {Holds::How::shrunk, most, c.most_error_of_each};
+  }
+  // A vote goes with most of the votes, whose mean is a number from -1 to 1 of the same sign: so it
+  // changes none by more than 1.
+  Holds holds_of_second() const {
+    return how_ == Averaging::voted ? Holds{Holds::How::shrunk, 0, 1} : holds_of_lost();
   }
 
   // What owners kept of the mean was for m numbers of one worker: as its own residual it goes to
@@ -336,7 +347,14 @@ class BucketMean final : public Mean {
 MakeMean bucket_means(MeanRule rule) {
   return [rule = std::move(rule)](const Crew& crew, Purpose of) -> std::unique_ptr<Mean> {
     MeanRule own = rule;
-    if (of != Purpose::gradients) own.buckets = {};
+    if (of != Purpose::gradients) {
+      own.buckets = {};
+      // Differences of weights get smaller than narrow numbers can be: what was rounded off in
+      // every exchange would never arrive.
+      const auto& code = own.compression;
+      if (code && code->averaging == Averaging::additive && code->memories == 0)
+        with_error_feedback(*own.compression);
+    }
     own.buckets.measures_plan &= own.buckets.overlap;
     return std::make_unique<BucketMean>(crew, of, own);
   };

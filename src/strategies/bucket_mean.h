@@ -7,10 +7,10 @@
 // ready, in a job of the rank's background; else all go when the mean is run. The same buckets give
 // the same bits either way.
 //
-// Means of weights send differences from the last mean, which all workers know, and the result is
-// that mean plus the mean of the differences. So a compression may leave out most of them, and what
-// it leaves out is a late change of the weights, not a weight that is missing (Qsparse-Local-SGD:
-// Basu et al., NeurIPS 2019).
+// Means of weights send differences from the last mean, or from what all have made of it since
+// (Mean::all_hold), which all workers know; the result is that plus the mean of the differences. So
+// a compression may leave out most of them, and what it leaves out is a late change of the weights,
+// not a weight that is missing (Qsparse-Local-SGD: Basu et al., NeurIPS 2019).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 #include "strategies/compressed_push.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -87,15 +88,17 @@ class CompressedPush final : public PushCode {
   Holds holds() const override {
     if (!names_.empty() || rule_.compression.lossless) return {};
     // Numbers that are rounded at random are off by less than twice what others are at most.
-    return {Holds::How::within, (rule_.compression.draws ? 2 : 1) * most_error()};
+    return {Holds::How::within, (rule_.compression.draws ? 2 : 1) * most_error(),
+            rule_.compression.most_error_of_each};
   }
-  // What random numbers leave out is bounded on average alone; but what a draw of places leaves out
-  // was there.
   Holds holds_of_memory(std::size_t which) const override {
     const Compression& c = rule_.compression;
     if (which + 1 < names_.size()) return {Holds::How::not_stated};
-    if (c.draws) return {feeds_back() ? Holds::How::shrunk : Holds::How::not_stated, 1};
-    return {Holds::How::shrunk, most_error()};
+    // Servers, which have no memories, state the same.
+    constexpr std::size_t kMany = std::numeric_limits<std::uint32_t>::max();
+    const double most = c.most_error(kMany);
+    if (!std::isfinite(most)) return {Holds::How::not_stated};
+    return {Holds::How::shrunk, most, c.most_error_of_each};
   }
 
   std::vector<Kept> memories() override {
@@ -113,7 +116,14 @@ class CompressedPush final : public PushCode {
     return pushes == 0 ? "" : fmt::format("{}", pushes);
   }
   void restore(const std::string& state) override {
-    before_ = state.empty() ? 0 : std::stoull(state);
+    const char* const end = state.data() + state.size();
+    before_ = 0;
+    if (state.empty()) return;
+    const auto read = std::from_chars(state.data(), end, before_);
+    if (read.ec != std::errc() || read.ptr != end)
+      throw UsageError(fmt::format(
+          "'{}' is saved as how often a worker has pushed, and is no number: the state is damaged",
+          state));
   }
   Coding coding() const override { return coding_; }
 

@@ -47,6 +47,11 @@ class Mean {
   // are ready now. Opens the exchange unless open() did.
   void run(const Step&, std::span<const std::size_t> samples);
 
+  // Between exchanges, where all workers have changed the numbers since the last one, and alike:
+  // these are what each has now. A mean that sends differences from what all know counts from here;
+  // else its messages would bring what everybody has already.
+  virtual void all_hold(Values) {}
+
   // Bytes that `rank` sends in an exchange of `count` numbers. Where that depends on what the
   // numbers are: in the last exchange.
   virtual std::uint64_t bytes_sent(int rank, std::size_t count) const = 0;

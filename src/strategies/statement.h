@@ -22,11 +22,13 @@ struct OfMemory {
 struct Holds {
   enum class How {
     exactly,    // they are the sum
-    within,     // their distance from the sum is at most by·S: what an encoding may lose
-    shrunk,     // their own norm is at most by·S: what a contraction may leave in a memory
+    within,     // their distance from the sum is at most by·S + plus·√N: what encoding may lose
+    shrunk,     // their own norm is at most that: what a contraction may leave in a memory
     not_stated  // nothing is said of them
   } how = How::exactly;
   double by = 0;
+  double plus = 0;  // for each of N numbers, however small they are
+  double size = 0;  // above 0: besides, each number is this or its negative
 };
 
 // What becomes of one part of one rank's numbers in a step.

@@ -64,9 +64,9 @@ struct Crew {
   MakeMean means = {};
   // How this run pushes; none: numbers as they are. A strategy asks make_push_code().
   MakePushCode push_codes = {};
-  CodingCost coding_cost = {};  // charged to virtual time by whatever encodes or decodes
   // How gradients that are pushed to servers are cut; none: a push goes when all of it is there.
   std::optional<BucketRule> push_buckets = {};
+  CodingCost coding_cost = {};  // charged to virtual time by whatever encodes or decodes
 
   int ranks() const { return colocated ? workers : workers + servers; }
   bool works() const { return rank.rank() < workers; }

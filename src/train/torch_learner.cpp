@@ -177,10 +177,7 @@ class TorchLearner final : public Learner {
     replica_.end();
     times_.forward_s = forward_end_ - start_;
     times_.backward_s = wall_now() - forward_end_;
-    // Other threads keep notes of their own.
-    if (std::fetestexcept(kBadArithmetic) != 0 || !std::isfinite(loss) ||
-        torch::get_num_threads() > 1)
-      check(loss);
+    if (may_be_bad() || !std::isfinite(loss)) check(loss);
     return loss;
   }
   Tally end_test() override {
@@ -203,9 +200,12 @@ class TorchLearner final : public Learner {
                   experiment_.readers.get());
   }
   void on_slice_ready(std::function<void(Slice)> ready) override {
+    tells_ = true;
     replica_.on_slice_ready([this, ready = std::move(ready)](Slice part) {
       times_.ready.push_back({part, wall_now() - forward_end_});
-      ready(part);
+      // Whoever is told may write there: later nobody could say whose numbers these were.
+      if (!bad_ && may_be_bad()) bad_ = replica_.first_bad_gradient(part);
+      if (!bad_) ready(part);
     });
   }
   const Times& last() const override { return times_; }
@@ -262,6 +262,7 @@ class TorchLearner final : public Learner {
     batch_ = std::move(batch);
     start_ = forward_end_ = start;
     times_.ready.clear();
+    bad_.reset();
     step_ = step;
     std::feclearexcept(kBadArithmetic);
     replica_.begin();
@@ -287,8 +288,12 @@ class TorchLearner final : public Learner {
     return {{first, first + static_cast<std::ptrdiff_t>(mine.count)}, variation(at.epoch)};
   }
 
+  // Other threads keep notes of their own.
+  static bool may_be_bad() {
+    return std::fetestexcept(kBadArithmetic) != 0 || torch::get_num_threads() > 1;
+  }
   void check(double loss) const {
-    const auto bad = replica_.first_bad_gradient();
+    const auto bad = tells_ ? bad_ : replica_.first_bad_gradient();
     if (!bad && std::isfinite(loss)) return;
     throw BadGradient(fmt::format(
         "rank {}, step {}: {} is not finite; lower the learning rate, or look at the data", rank_,
@@ -306,6 +311,9 @@ class TorchLearner final : public Learner {
   Batch batch_;               // of the open step
   torch::Tensor loss_;        // of it, after forward
   std::uint64_t step_ = 0;
+  bool tells_ = false;  // which parts of the gradients are final
+  std::optional<std::string>
+      bad_;  // of the open step, where it tells: whose gradient is not finite
   double start_ = 0, forward_end_ = 0;  // of the open step, in wall-clock time
   Times times_;
   std::string random_state_;

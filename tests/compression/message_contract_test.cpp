@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 
 #include "core/error.h"
 #include "specs.h"
@@ -42,6 +44,26 @@ TEST_P(MessageContract, IsOffByNoMoreThanItSays) {
               compression_.squared_error(n) * squared_norm(v) * (1 + 1e-4) + 1e-12)
         << n;
   }
+}
+
+// In every draw, and where numbers are too small for what they lose to be a part of them.
+TEST_P(MessageContract, IsNeverOffByMoreThanTheMostItSays) {
+  if (is_vote()) return;
+  for (const std::size_t n : odd_sizes())
+    for (const float size : {1.f, 1e-6f, 1e-9f, 1e-35f}) {
+      Numbers v = normal_numbers(n, n);
+      for (float& x : v) x *= size;
+      for (std::uint64_t step = 0; step < (compression_.draws ? 20u : 1u); ++step) {
+        const Draw draw{7, 2, step};
+        const Numbers back = decoded(*code_, encoded(*code_, v, draw), n, draw);
+        EXPECT_LE(std::sqrt(squared_distance(v, back)),
+                  (compression_.most_error(n) * std::sqrt(squared_norm(v)) +
+                   compression_.most_error_of_each * std::sqrt(n)) *
+                          (1 + 1e-4) +
+                      static_cast<double>(n) * FLT_MIN)
+            << n << " " << size;
+      }
+    }
 }
 
 TEST_P(MessageContract, AddsWhatItDecodesTimesAFactor) {

@@ -213,6 +213,8 @@ TEST(TorchReplica, NamesTheFirstBadGradient) {
   EXPECT_EQ(worker.replica.first_bad_gradient(), "out.bias");
   all[722] = std::numeric_limits<float>::quiet_NaN();  // in: 36 * 20
   EXPECT_EQ(worker.replica.first_bad_gradient(), "in.bias");
+  EXPECT_EQ(worker.replica.first_bad_gradient({0, 722}), std::nullopt);
+  EXPECT_EQ(worker.replica.first_bad_gradient({723, all.size() - 723}), "out.bias");
 }
 
 TEST(TorchReplica, TakesItsTurn) {

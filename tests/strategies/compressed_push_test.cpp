@@ -13,6 +13,8 @@
 #include "audited_training.h"
 #include "compression/registry.h"
 #include "overlapped.h"
+#include "resumed.h"
+#include "sends_zeros.h"
 #include "strategies/push_code.h"
 
 namespace lockstep::testing {
@@ -212,6 +214,65 @@ TEST_P(BugOfCompressedPush, IsFoundWherePushesBeginBesideBackward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, BugOfCompressedPush, ::testing::ValuesIn(bugs()));
+
+// Of those that encode, all whose bound says that something of the numbers arrives, however many
+// they are.
+TEST(CompressedPushes, ThatSendZerosAreFound) {
+  for (const std::string code :
+       {"fp16", "fp16:feedback=on", "bf16", "int8:bucket=8", "int8:bucket=8,stochastic=on",
+        "int8:bucket=8,feedback=on", "qsgd:bucket=8", "onebit:bucket=8", "topk:ratio=0.25",
+        "topk:ratio=0.25,feedback=off", "threshold:tau=0.5", "threshold"}) {
+    const Training t =
+        pushing_together(2, false, compressed_pushes({sends_zeros(compression(code)), true, {}}));
+    EXPECT_THROW(run_all(kLoopback, {with_audit(t)}), AuditError) << code;
+    EXPECT_THAT(results_follow_the_flows(t, run_all(kLoopback, {t})[0]), Not(IsEmpty())) << code;
+  }
+}
+
+// In half precision such numbers are subnormal: what they lose is no part of them any more.
+TEST(CompressedPushes, OfTinyNumbersDoWhatTheyStateAndPassTheAudit) {
+  for (const std::string code : {"fp16", "fp16:scale=256", "fp16:feedback=on", "bf16"})
+    for (const float size : {1e-6f, 1e-9f}) {
+      Training t = pushing_together(2, false, pushes(code));
+      t.whole_numbers = false;
+      t.size = size;
+      EXPECT_NO_THROW(run_all(kLoopback, {with_audit(t)})) << code;
+      EXPECT_THAT(results_follow_the_flows(t, run_all(kLoopback, {t})[0]), IsEmpty()) << code;
+    }
+}
+
+// A worker that is made anew in the middle of a run goes on with what the old one kept.
+TEST(CompressedPushes, GoOnFromACheckpoint) {
+  for (const std::string& code : kCodes) {
+    const auto crew_of = [&](Rank& rank) {
+      return Crew{.rank = rank,
+                  .workers = 2,
+                  .servers = 2,
+                  .colocated = true,
+                  .collective = all_reduce_named("ring"),
+                  .push_codes = pushes(code)};
+    };
+    EXPECT_EQ(weights_after("parameter-server", crew_of, 40, true),
+              weights_after("parameter-server", crew_of, 40, false))
+        << code;
+  }
+}
+
+TEST(CompressedPushes, RefuseAStateThatIsDamaged) {
+  run_loopback(1, [](Rank& rank) {
+    const Crew crew{.rank = rank, .workers = 1, .collective = all_reduce_named("ring")};
+    for (const std::string state : {"x", "3x", "-1", " ", "99999999999999999999999"})
+      EXPECT_THROW(pushes("topk")(crew)->restore(state), UsageError) << state;
+  });
+}
+
+// Of 23 numbers for two servers, by hand: a quarter of 12 and one of 11 are 3 pairs of 8 bytes.
+TEST(CompressedPushes, OfTheLargestSendTheirPairsAndNothingElse) {
+  const Outcome outcome =
+      run_all(kLoopback, {pushing_together(2, false, pushes("topk:ratio=0.25"))})[0];
+  for (int w = 0; w < 3; ++w)
+    for (const Seen& seen : outcome[w].steps) EXPECT_EQ(seen.sent, 2 * 3 * 8u);
+}
 
 TEST(CompressedPushes, RefuseAnAuditThatCouldNotFollow) {
   run_loopback(1, [](Rank& rank) {

@@ -184,7 +184,7 @@ inline double may_lose(const Training& training, const Outcome& outcome, const S
     const Remembered& memory = outcome[of.rank].steps[s.step].memories[of.which];
     size += std::abs(of.before * memory.before_at(i)) + std::abs(of.after * memory.after_at(i));
   }
-  return Training::kRate * (holds.by + 1e-6) * size;
+  return Training::kRate * ((holds.by + 1e-6) * size + holds.plus);
 }
 
 // Every rank ends every step where its flows say, and so do its memories. REQUIRES: no momentum.
@@ -201,8 +201,10 @@ inline Complaints results_follow_the_flows(const Training& training, const Outco
       return {fmt::format("step {}, rank {}, {}, parameter {}: {} where the flows say {}", s.step,
                           s.rank, s.what, i, s.result_at(i), e.value)};
     }
-    if (s.flow.weights_hold.how == Holds::How::shrunk &&
-        std::sqrt(square) > s.flow.weights_hold.by * std::sqrt(of_sum) * (1 + 1e-5) + 1e-6)
+    const Holds& holds = s.flow.weights_hold;
+    const double most = holds.by * std::sqrt(of_sum) +
+                        holds.plus * std::sqrt(static_cast<double>(s.flow.part.count));
+    if (holds.how == Holds::How::shrunk && std::sqrt(square) > most * (1 + 1e-5) + 1e-6)
       return {fmt::format("step {}, rank {}: the norm of {} is {} where that of the sum is {}",
                           s.step, s.rank, s.what, std::sqrt(square), std::sqrt(of_sum))};
   }

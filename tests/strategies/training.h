@@ -45,6 +45,7 @@ struct Training {
   int steps = 3;
   std::vector<std::size_t> samples;  // of each worker, in the first step: see samples_at()
   bool whole_numbers = true;
+  float size = 1;  // of numbers that are not whole: they are multiplied by this
   Memory memory = Memory::plain;
   float momentum = 0;
   bool serve_at_once = false;  // all steps in one call; else one by one
@@ -79,7 +80,8 @@ inline float sample(const Training& training, int worker, int step, std::size_t 
   if (training.whole_numbers)
     return 840 * (static_cast<float>((worker * 5 + step * 3 + s * 7 + i * 11) % 5) - 2);
   const std::uint64_t which = ((i * 64 + s) * 64 + step) * 64 + worker;
-  return static_cast<float>(mixed(which) >> 40) * 0x1p-22f - 2 + static_cast<float>(worker);
+  return training.size *
+         (static_cast<float>(mixed(which) >> 40) * 0x1p-22f - 2 + static_cast<float>(worker));
 }
 
 // Of the mean loss over those samples.
@@ -97,7 +99,8 @@ inline void gradient_of(const Training& training, std::span<const int> workers, 
 }
 
 inline float first_weight(const Training& training, std::size_t i) {
-  return training.whole_numbers ? static_cast<float>(i % 7) : 0.1f * static_cast<float>(i % 11);
+  return training.whole_numbers ? static_cast<float>(i % 7)
+                                : 0.1f * training.size * static_cast<float>(i % 11);
 }
 
 // One of a strategy's memories() in one step.
@@ -159,19 +162,29 @@ inline std::uint64_t bytes_sent(const Training& training, const Ledger& ledger) 
   return bytes;
 }
 
-// Computes a worker's gradients, as a training loop does. Returns them.
-inline Floats computed(const Training& training, int me, Strategy& strategy, ToyReplica& replica,
-                       const Step& step) {
+// Computes a worker's gradients, as a training loop does. Returns them. A gradient that is not told
+// ready yet is NaN: whoever looks at it too early is found out. In every other step what a part
+// that is ready has begun comes to its end before the next one is ready.
+inline Floats computed(const Training& training, Rank& rank, Strategy& strategy,
+                       ToyReplica& replica, const Step& step) {
   Fed* const fed = training.feeds ? strategy.parts().fed : nullptr;
   if (fed) fed->expect(replica, step);
+  const std::span<float> in_place = replica.gradient_span();
+  Floats gradients(in_place.size(), std::nanf(""));  // where it does not train, nobody may look
   if (trains(strategy, step))
-    gradient_of(training, {{me}}, static_cast<int>(step.number), replica.weight_span(),
-                replica.gradient_span());
-  else  // nobody may look at these
-    std::ranges::fill(replica.gradient_span(), std::nanf(""));
-  Floats gradients = copy_of(replica.gradient_span());
+    gradient_of(training, {{rank.rank()}}, static_cast<int>(step.number), replica.weight_span(),
+                gradients);
+  std::ranges::fill(in_place, std::nanf(""));
   const std::span<const Parameter> all = replica.parameters();
-  for (std::size_t i = all.size(); fed && i-- > 1;) fed->ready(all[i].slice);
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const Slice part = all[i].slice;
+    if (!in_place.empty())
+      std::copy_n(gradients.begin() + static_cast<std::ptrdiff_t>(part.begin), part.count,
+                  in_place.begin() + static_cast<std::ptrdiff_t>(part.begin));
+    if (!fed || i == 0) continue;
+    fed->ready(part);
+    if (step.number % 2 == 0) drain(rank.background);
+  }
   return gradients;
 }
 
@@ -217,7 +230,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     const std::uint64_t sent_before =
         bytes_sent(training, ledger) + bytes_sent(training, background->ledger());
     if (crew.works()) {
-      seen.gradients = computed(training, me, *strategy, replica, step);
+      seen.gradients = computed(training, rank, *strategy, replica, step);
       strategy->update(replica, step);
     } else {
       strategy->parts().serving->serve(replica, step_at, t, t + 1);

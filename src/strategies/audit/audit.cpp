@@ -404,18 +404,23 @@ class Audited final : public Wrapped, public Fed, public Serving, public Audit {
   static void compare(Where&& where, std::string_view what, std::span<const Term> mix,
                       const Projection& found, std::size_t count, const Holds& holds = {}) {
     if (holds.how == Holds::How::not_stated) return;
+    constexpr double kRounding = 1e-5;  // of norms
+    const double norm = std::sqrt(found.square), root = std::sqrt(static_cast<double>(count));
+    if (const double due = holds.size * root; due > 0 && !(std::abs(norm / due - 1) <= kRounding))
+      throw AuditError(where() + fmt::format("the norm of the {} is {:.9g} where the strategy "
+                                             "promises {:.9g}",
+                                             what, norm, due));
     if (holds.how == Holds::How::shrunk) {
-      constexpr double kRounding = 1e-5;  // of norms
-      const double norm = std::sqrt(found.square);
-      const double most = holds.by * std::sqrt(sum_of(mix).square) * (1 + kRounding);
+      const double most =
+          (holds.by * std::sqrt(sum_of(mix).square) + holds.plus * root) * (1 + kRounding);
       if (!(norm <= most + static_cast<double>(count) * FLT_MIN))
         throw AuditError(where() + fmt::format("the norm of the {} is {:.9g} where the strategy "
                                                "promises {:.9g} at most",
                                                what, norm, most));
       return;
     }
-    const double loses = holds.how == Holds::How::within ? holds.by : 0;
-    if (const auto wrong = mismatch(found, mix, count, loses))
+    const Holds loses = holds.how == Holds::How::within ? holds : Holds{};
+    if (const auto wrong = mismatch(found, mix, count, loses.by, loses.plus * root))
       throw AuditError(where() + fmt::format("the {} {}", what, *wrong));
   }
 

@@ -105,7 +105,7 @@ Projection sum_of(std::span<const Term> mix) {
 }
 
 std::optional<std::string> mismatch(const Projection& found, std::span<const Term> mix,
-                                    std::size_t count, double loses) {
+                                    std::size_t count, double loses, double and_norm) {
   constexpr double kDeviations = 8, kRounding = 0x1p-24;  // of one fp32 operation
   Projection expected;
   double size = 0;
@@ -117,8 +117,8 @@ std::optional<std::string> mismatch(const Projection& found, std::span<const Ter
     ++terms;
   }
   // The second term: numbers too small for their own rounding to be relative.
-  const double tolerance =
-      kDeviations * ((terms + 2) * kRounding + loses) * size + static_cast<double>(count) * FLT_MIN;
+  const double tolerance = kDeviations * (((terms + 2) * kRounding + loses) * size + and_norm) +
+                           static_cast<double>(count) * FLT_MIN;
   for (int i = 0; i < kProjections; ++i)
     if (!(std::abs(found.along[i] - expected.along[i]) <= tolerance))
       return fmt::format("projects to {:.9g} where the strategy promises {:.9g} (tolerance {:.2g})",

@@ -43,8 +43,8 @@ Projection sum_of(std::span<const Term>);
 // Tolerance: a sum of k terms f·x computed in fp32 is off by at most (k+2)·2^-24·sum|f|·|x| in
 // norm, and a random pattern of signs exceeds 8 times the norm of what it is applied to with a
 // probability below 3e-14. So an alarm is no accident, and what it can miss is as small as
-// rounding. `loses`: the sum may be off by so many times sum|f|·|x| besides.
+// rounding. The sum may be off besides: by `loses` times sum|f|·|x|, and by a norm of `and_norm`.
 std::optional<std::string> mismatch(const Projection& found, std::span<const Term> mix,
-                                    std::size_t count, double loses = 0);
+                                    std::size_t count, double loses = 0, double and_norm = 0);
 
 }  // namespace lockstep

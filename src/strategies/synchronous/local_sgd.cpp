@@ -107,6 +107,7 @@ void OuterLoop::update(Replica& replica, const Step& step) {
   const Values weights = replica.weights();
   outer_step(weights, start_->values(), momentum_->values(), replica.learning_rate(step.number));
   copy(weights.bytes(), start_->values().bytes());
+  mean_->all_hold(weights);
 }
 
 // At the end of a round.
@@ -133,10 +134,14 @@ std::vector<Flow> OuterLoop::flows(const Step& step, int rank, std::size_t count
 std::vector<Flow> OuterLoop::flows_of_memory(std::size_t which, const Step& step, int rank,
                                              std::size_t count) const {
   if (!averages(step)) return LocalSgd::flows_of_memory(which, step, rank, count);
-  if (which >= kOwnMemories)
-    return {flow_of_memory(mean_->stated_of_memory(which - kOwnMemories, rank, since_average(step)),
-                           Purpose::weights, count, crew_.workers, kOwnMemories)};
   const double gamma = replica_->learning_rate(step.number);
+  if (which >= kOwnMemories) {
+    const std::size_t of_mean = which - kOwnMemories;
+    // A model that the mean keeps is what all hold.
+    if (mean_->memories()[of_mean].a_model) return {flow_of(of_start(gamma), step, count)};
+    return {flow_of_memory(mean_->stated_of_memory(of_mean, rank, since_average(step)),
+                           Purpose::weights, count, crew_.workers, kOwnMemories)};
+  }
   return {flow_of(which == 0 ? of_start(gamma) : of_momentum(gamma), step, count)};
 }
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compression/registry.h"
+#include "strategies/bucket_mean.h"
 #include "strategies/contract.h"
 
 namespace lockstep::testing {
@@ -130,6 +132,39 @@ TEST(OuterLoop, GoesOnAfterACheckpoint) {
     EXPECT_TRUE(same_bits(run(false), run(true)));
     EXPECT_THROW(make_strategy("diloco", crew)->restore("1 0 7"), UsageError);
   });
+}
+
+// In each round a quarter of the numbers has gradients, another quarter each time, so that messages
+// with the largest quarter lose nothing of them. What the outer step moves is in no message: all
+// workers know it.
+TEST(OuterLoop, KeepsItsMomentumWhereMessagesHaveNoRoomForIt) {
+  constexpr std::size_t kCount = 24, kSent = kCount / 4;
+  for (const std::string spec : {"slow-mo:period=1,momentum=0.5", "diloco:period=1,momentum=0.5"}) {
+    std::vector<std::vector<Floats>> after(2, std::vector<Floats>(2));
+    for (const bool compresses : {false, true})
+      run_loopback(2, [&](Rank& rank) {
+        MeanRule rule;
+        if (compresses) rule.compression = compression("topk:ratio=0.25");
+        const Crew crew{.rank = rank,
+                        .workers = 2,
+                        .collective = all_reduce_named("ring"),
+                        .means = bucket_means(rule)};
+        const auto strategy = make_strategy(spec, crew);
+        ToyReplica replica(nullptr, Memory::plain, kCount, 0.25f);
+        strategy->begin(replica);
+        const std::vector<std::size_t> samples{1, 1};
+        for (std::uint64_t t = 0; t < 8; ++t) {
+          for (std::size_t i = 0; i < kCount; ++i)
+            replica.gradient_span()[i] =
+                i / kSent == t % 4 ? static_cast<float>(i + t + rank.rank()) + 1 : 0;
+          strategy->update(replica, {t, 0, samples});
+        }
+        after[compresses][rank.rank()] = copy_of(replica.weight_span());
+      });
+    for (std::size_t i = 0; i < kCount; ++i)
+      EXPECT_NEAR(after[1][0][i], after[0][0][i], 1e-4) << spec << ", " << i;
+    EXPECT_TRUE(same_bits(after[1][0], after[1][1])) << spec;
+  }
 }
 
 TEST(OuterLoop, RefusesWhatCannotBe) {
