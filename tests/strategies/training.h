@@ -188,6 +188,17 @@ inline Floats computed(const Training& training, Rank& rank, Strategy& strategy,
   return gradients;
 }
 
+inline Crew crew_of(const Training& training, Rank& rank) {
+  return {.rank = rank,
+          .workers = training.workers,
+          .servers = training.servers,
+          .colocated = training.colocated,
+          .collective = all_reduce_named(training.collective),
+          .means = training.means,
+          .push_codes = training.push_codes,
+          .push_buckets = training.push_buckets};
+}
+
 // On every rank of `peers`, which are those of the training.
 inline Record train(const Training& training, Rank& outer, Transport& peers) {
   Ledger ledger(peers.size());
@@ -199,14 +210,7 @@ inline Record train(const Training& training, Rank& outer, Transport& peers) {
     return made;
   });
   Rank& rank = view.rank();
-  const Crew crew{.rank = rank,
-                  .workers = training.workers,
-                  .servers = training.servers,
-                  .colocated = training.colocated,
-                  .collective = all_reduce_named(training.collective),
-                  .means = training.means,
-                  .push_codes = training.push_codes,
-                  .push_buckets = training.push_buckets};
+  const Crew crew = crew_of(training, rank);
   const auto strategy = training.make(crew);
   ToyReplica replica(&metered, training.memory, training.count, Training::kRate, training.momentum);
   for (std::size_t i = 0; i < replica.weight_span().size(); ++i)
