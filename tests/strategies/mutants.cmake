@@ -110,7 +110,7 @@ bug("scores nothing" all-reduce all_reduce_sgd.cpp
 
 sources(parameter_server.cpp)
 bug("never stores what it pulls" parameter-server parameter_server.cpp
-    [[messages.take(server, landing().part(part))]] [[messages.take(server, gradients.part(part))]])
+    [[messages.take(server, landing().part(part))]] [[messages.take(server, gradients_->part(part))]])
 bug("steps twice" parameter-server parameter_server.cpp
     [[        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});]]
     [[        replica_->apply_gradients(step_, {own.begin + piece.begin, piece.count});
