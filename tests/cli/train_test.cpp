@@ -260,10 +260,10 @@ TEST_F(Train, ASentenceSaysWhatCompressionPays) {
                  ",bandwidth=" + bandwidth + " --out " + at(bandwidth))
         .out;
   };
-  EXPECT_THAT(sentence("1kbps"),
+  EXPECT_THAT(sentence("1Mbps"),
               ::testing::ContainsRegex("compression cost .* of encoding and .* of decoding on all "
                                        "ranks and saved .* of .*; it stops paying above .* a rank, "
-                                       "and this run's links carry 0.001 Mbit/s, so it paid\n"));
+                                       "and this run's links carry 1 Mbit/s, so it paid\n"));
   EXPECT_THAT(sentence("1000000Gbps"), HasSubstr(", so it did not pay\n"));
   const Outcome free = train("--compress fp16 --cluster sim:step=1ms --out " + at("free"));
   EXPECT_THAT(free.out, HasSubstr("take no virtual time"));
