@@ -219,14 +219,18 @@ WorkerOutcome naming_servers(const Crew& crew, std::size_t count, const Run& run
   throw;
 }
 
-}  // namespace
-
-WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptions& options) try {
-  const TrainConfig& config = experiment.config;
+void check_rank(const Rank& world, const TrainConfig& config) {
   if (world.size() != config.ranks())
     throw UsageError(fmt::format("the run has {} workers and servers, but there are {} ranks",
                                  config.ranks(), world.size()));
   if (!world.scoring) throw InternalError("a rank that trains has no lane for scores");
+}
+
+}  // namespace
+
+WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptions& options) try {
+  const TrainConfig& config = experiment.config;
+  check_rank(world, config);
 
   // The rank, its network and its strategy.
   MeteredRank metered(world);

@@ -55,7 +55,8 @@ TEST(Gantt, KeepsWithinItsColumns) {
 
 TEST(Gantt, SaysHowManyActionsItCouldNotShow) {
   EXPECT_THAT(chart("1f1b:microbatches=200", 2, {1, 1, 1}), HasSubstr("actions are too"));
-  EXPECT_THAT(chart("1f1b:microbatches=200", 2, {1, 1, 1}, 4000), Not(HasSubstr("actions are too")));
+  EXPECT_THAT(chart("1f1b:microbatches=200", 2, {1, 1, 1}, 4000),
+              Not(HasSubstr("actions are too")));
   EXPECT_THAT(chart("1f1b:microbatches=4", 2, {0, 0, 0}), HasSubstr("actions are too"));
 }
 

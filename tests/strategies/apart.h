@@ -130,6 +130,16 @@ inline void compute_step(const ApartTraining& training, int me, const Step& step
   }
 }
 
+// What a worker that rests reads of the model, if it can.
+inline std::optional<Floats> model_at_rest(const ApartTraining& training, Apart& apart,
+                                           ToyReplica& replica) {
+  Floats model(replica.weight_span().size());
+  const Values into = training.memory == Memory::hollow
+                          ? Values::hollow(training.count, Type::fp32)
+                          : Values(model.data(), training.count, Type::fp32);
+  return apart.fetch_model(into) ? std::optional(model) : std::nullopt;
+}
+
 inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
   Ledger ledger(outer.size());
   Metered metered(outer.peers, ledger);
@@ -175,11 +185,7 @@ inline ApartRecord train_apart(const ApartTraining& training, Rank& outer) {
     apart.hand_over(replica, training.steps);
     apart.rest(replica);
     if (training.leaves < 0) prove_at_rest(training, metered, *strategy);
-    Floats model(replica.weight_span().size());
-    const Values into = training.memory == Memory::hollow
-                            ? Values::hollow(training.count, Type::fp32)
-                            : Values(model.data(), training.count, Type::fp32);
-    if (apart.fetch_model(into)) record.model = model;
+    if (auto model = model_at_rest(training, apart, replica)) record.model = *model;
   } else {
     strategy->parts().serving->serve(replica, step_at, 0, training.steps);
   }
