@@ -104,7 +104,7 @@ void BucketFeed::note_ready(Slice part) {
 void BucketFeed::took(std::size_t count, double seconds) {
   const bool warms_up = exchanges_ == 1 || exchanges_ == kAlone + 1;
   if (!is_on_trial() || warms_up) return;
-  double& least = took_s_.try_emplace(count * sizeof(float), seconds).first->second;
+  double& least = took_s_.try_emplace(count * size_of(Type::fp32), seconds).first->second;
   least = std::min(least, seconds);
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/values.h"
 
 namespace lockstep {
 namespace {
@@ -16,7 +17,7 @@ class Backward {
     for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) {
       ready = std::max(ready, t->ready_s);
       ready_s_.push_back(ready);
-      bytes_.push_back(bytes_.back() + sizeof(float) * t->count);
+      bytes_.push_back(bytes_.back() + size_of(Type::fp32) * t->count);
     }
   }
 
@@ -30,9 +31,9 @@ class Backward {
   // The buckets that end before each of these numbers.
   Buckets cut_at(std::span<const std::size_t> ends) const {
     Buckets buckets;
-    std::size_t begin = 0, end_of_slice = bytes_.back() / sizeof(float);
+    std::size_t begin = 0, end_of_slice = bytes_.back() / size_of(Type::fp32);
     for (const std::size_t end : ends) {
-      const std::size_t count = bytes(begin, end) / sizeof(float);
+      const std::size_t count = bytes(begin, end) / size_of(Type::fp32);
       buckets.push_back({end_of_slice - count, count});
       end_of_slice -= count;
       begin = end;
@@ -136,7 +137,7 @@ double finish_s(const Buckets& buckets, std::span<const TensorGradient> tensors,
   double finished_s = 0;
   std::size_t begin = 0, end = 0;
   for (const Slice& bucket : buckets) {
-    const std::size_t bytes = sizeof(float) * bucket.count;
+    const std::size_t bytes = size_of(Type::fp32) * bucket.count;
     do ++end;
     while (end < backward.size() && backward.bytes(begin, end) < bytes);
     if (end > backward.size() || backward.bytes(begin, end) != bytes)
