@@ -17,12 +17,31 @@ struct NamedTensor {
   torch::Tensor tensor;
 };
 
+// A part of a network, which is cut between blocks. A block turns the output of the block before it
+// (the first block: the batch) into its own. Beside that it may take tensors by name that earlier
+// blocks give, as the long connections of a U-Net do.
+struct Block {
+  std::string name;
+  std::vector<std::string> takes, gives;
+  // Its own, in the network's order and under the network's names.
+  std::vector<NamedTensor> parameters, buffers;
+  struct Output {
+    torch::Tensor main;
+    std::vector<torch::Tensor> given;  // in the order of `gives`
+  };
+  // `taken`: in the order of `takes`. Does not write into what it is handed.
+  std::function<Output(const torch::Tensor& main, std::span<const torch::Tensor> taken)> forward;
+};
+
 class Network {
  public:
   virtual ~Network() = default;
 
   // A batch in, a batch out; `x` has the samples along its first dimension.
   virtual torch::Tensor forward(const torch::Tensor& x) = 0;
+  // The network as a list of blocks that compute, one after another, what forward() does. None: it
+  // can't be cut.
+  virtual std::vector<Block> blocks() const { return {}; }
   // Those that are trained, in the order of registration; one that is used in two places is
   // listed once, under its first name.
   std::vector<NamedTensor> parameters() const;
