@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Training speed beside PyTorch's DistributedDataParallel, and against our own limits.
 
-    scripts/bench_training.py [--rounds 15] [--only mnist-cnn|vgg16|servers|hooks]
+    scripts/bench_training.py [--rounds 15] [--only mnist-cnn|vgg16|servers|overlap|hooks]
 
-`hooks` trains between hosts (network namespaces, 100 Mbit/s), beside DDP's communication hooks, and needs root.
+`overlap` trains with and without overlap, on one host and between hosts (network namespaces, 100 Mbit/s); `hooks` trains
+between hosts, beside DDP's communication hooks. Both need root.
 All engines are started once and then take turns of a second or two, round after round, each idle
 while another runs: a shared machine changes its speed from minute to minute, so only neighbours in
 time are compared. Prints the median of the rounds' ratios, a 95 % interval of it (by order, whatever
@@ -81,14 +82,56 @@ def compare(title, rounds, steps, engines, contenders):
         for turn in range(rounds + 1):
             order = list(contenders.items())
             for name, (engine, way) in order[::-1] if turn % 2 else order:
-                by_worker = started[engine].rates(way, steps)
+                by_worker = started[engine].rates(way, steps if turn > 0 else max(steps, 12))
                 # Workers that keep step are as fast as the slower one.
                 rate = sum(by_worker) if way == "alone" else len(by_worker) * min(by_worker)
-                if turn > 0:  # the first is for warming up
+                if turn > 0:  # the first is for warming up, and for `merged` to measure
                     rates[name].append(rate)
         for engine in started.values():
             engine.close()
     report(title, rates)
+    return rates
+
+
+def compare_overlap(rounds):
+    """Step times with and without overlap, and the part of the exchange that overlap hides."""
+    def between(hosts, model, **settings):
+        return between_hosts(hosts, ours(settings.pop("batch"), model, workers=hosts, collective="ring", **settings))
+
+    rates = compare("resnet20, batch 32, 2 hosts at 100 Mbit/s", rounds, 4, {
+        "wfbp": between(2, "resnet20", batch=32, overlap="wfbp", bucket_mib=0.25, first_bucket_mib=0.05),
+        "none": between(2, "resnet20", batch=32),
+    }, {
+        "wfbp": ("wfbp", "together"),
+        "no overlap": ("none", "together"),
+        "the same workers, each alone": ("none", "meet"),
+    })
+    hidden = sorted((1 / none - 1 / wfbp) / (1 / none - 1 / alone) for wfbp, none, alone in zip(*rates.values()))
+    low, high = interval(hidden)
+    line = {"title": "hidden", "rounds": len(hidden), "median": statistics.median(hidden), "interval": [low, high]}
+    print(f"wfbp hides {line['median']:.3f} of the exchange (95 % {low:.3f}..{high:.3f})", flush=True)
+    print(json.dumps(line), file=sys.stderr)
+
+    for model, batch, steps in (("mnist-cnn", 64, 2), ("resnet110", 4, 2)):
+        compare(f"{model}, batch {batch}, 3 hosts at 100 Mbit/s", rounds, steps, {
+            "merged": between(3, model, batch=batch, overlap="merged"),
+            "each": between(3, model, batch=batch, overlap="wfbp", bucket_mib=0),
+            "wfbp": between(3, model, batch=batch, overlap="wfbp"),
+            "none": between(3, model, batch=batch),
+        }, {
+            "merged": ("merged", "together"),
+            "wfbp, each tensor a bucket": ("each", "together"),
+            "wfbp, buckets of 25 MiB, the first of 1 MiB": ("wfbp", "together"),
+            "no overlap, one bucket": ("none", "together"),
+        })
+
+    compare("mnist-cnn, batch 64, 2 workers on one host", rounds, 10, {
+        "wfbp": ours(64, "mnist-cnn", collective="auto", overlap="wfbp"),
+        "none": ours(64, "mnist-cnn", collective="auto"),
+    }, {
+        "wfbp": ("wfbp", "together"),
+        "no overlap": ("none", "together"),
+    })
 
 
 def compare_hooks(hosts, rounds):
@@ -139,7 +182,7 @@ def report(title, rates):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", choices=["mnist-cnn", "vgg16", "servers", "hooks"])
+    parser.add_argument("--only", choices=["mnist-cnn", "vgg16", "servers", "overlap", "hooks"])
     options = parser.parse_args()
     chosen = lambda name: options.only in (None, name)
     if chosen("mnist-cnn"):
@@ -174,9 +217,12 @@ def main():
             "parameter-server, co-located": ("servers", "together"),
             "all-reduce": ("all-reduce", "together"),
         })
-    if chosen("hooks") and os.geteuid() != 0:
-        print("the comparison with DDP's hooks is left out: network namespaces need root", file=sys.stderr)
-    elif chosen("hooks"):
+    if (chosen("overlap") or chosen("hooks")) and os.geteuid() != 0:
+        print("overlap and DDP's hooks are left out: network namespaces need root", file=sys.stderr)
+        return
+    if chosen("overlap"):
+        compare_overlap(options.rounds)
+    if chosen("hooks"):
         for hosts in (2, 3):
             compare_hooks(hosts, options.rounds)
 
