@@ -154,6 +154,8 @@ def compare_hooks(hosts, rounds):
         "lockstep, no overlap": ("plain", "together"),
         "PyTorch DDP, fp16_compress_hook": ("ddp", "together"),
     })
+    if hosts > 2:  # with three ranks DDP's PowerSGD hook over Gloo stood still after some dozen steps
+        return
     compare(f"PowerSGD of rank 2, {place}", rounds, 10, {
         "ours": lockstep(compress="powersgd:rank=2,start=2"),
         "ddp": peer("powersgd:2"),
