@@ -56,7 +56,8 @@ bench:  ## compare with Open MPI, Gloo, LibTorch alone and PyTorch's DDP (with i
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 	@build/release/libtorch_step
-	@build/release/compression_speed
+	@build/release/compression_speed 25 9 kept
+	@build/release/compression_speed 25 9 plain
 	@build/release/sampler_cost
 	@scripts/bench_training.py
 

@@ -1,12 +1,16 @@
 // What compressing a bucket of gradients costs beside LibTorch's own operations: one core, in turns
 // within one process, so that the ratio holds on a busy machine.
 //
-//   compression_speed [MIB [REPEATS]]      (25 9)
+//   compression_speed [MIB [REPEATS [kept|plain]]]      (25 9 kept)
+//
+// kept: LibTorch's temporaries keep their memory from one operation to the next, as they do in our
+// trainings (replica/malloc.h). plain: malloc is as LibTorch finds it in any other program, and
+// gives long temporaries back each time, so that every page of the next one is faulted in.
 //
 // A line of JSON for each compressor: milliseconds of CPU time to encode, to decode and to add
 // (median, min and max over the repeats), the same of LibTorch where it has operations that do as
 // much, and how many times longer those take. `memcpy` copies the bucket: nothing that reads it all
-// takes much less.
+// takes much less. `read` adds the bucket up: no encoder takes less.
 #include <fmt/format.h>
 #include <time.h>
 #include <torch/torch.h>
@@ -15,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/contest.h"
+#include "compression/kernels.h"
 #include "compression/registry.h"
 #include "replica/malloc.h"
 
@@ -115,31 +120,42 @@ class Peers {
   torch::Tensor x_, back_, half_, bfloat_, scale_, codes_;
 };
 
-Json measure(const std::string& spec, torch::Tensor x, Peers& peers, int repeats) {
+// The least that reading takes.
+double sum_of_all(Values numbers) {
+  return code_kernels().sum_of_magnitudes(reinterpret_cast<const float*>(numbers.bytes().data),
+                                          numbers.count());
+}
+
+Json measure(const std::string& spec, torch::Tensor x, Peers& peers, int repeats,
+             const std::string& malloc) {
   const Compression c = compression(spec);
   const auto code = c.make();
   const auto count = static_cast<std::size_t>(x.numel());
   const Values numbers(x.data_ptr(), count, Type::fp32);
-  std::vector<float> into(count), memory(count);
-  std::vector<std::uint32_t> message(code->most_bytes(count) / 4 + 1);
-  const Bytes room{reinterpret_cast<std::byte*>(message.data()), 4 * message.size()};
+  // In tensors, which are aligned as gradients and windows are.
+  const torch::Tensor decoded = torch::zeros_like(x), memory = torch::zeros_like(x);
+  const torch::Tensor message =
+      torch::zeros({static_cast<std::int64_t>(code->most_bytes(count) / 4 + 1)}, torch::kInt);
+  const Bytes room{static_cast<std::byte*>(message.data_ptr()), message.nbytes()};
   std::size_t bytes = 0;
   Draw draw;
   Contest contest;
-  contest.entries.push_back({"memcpy", [&] { std::memcpy(into.data(), x.data_ptr(), 4 * count); }});
+  contest.entries.push_back(
+      {"memcpy", [&] { std::memcpy(decoded.data_ptr(), x.data_ptr(), 4 * count); }});
+  contest.entries.push_back({"read", [&] { sum_of_all(numbers); }});
   contest.entries.push_back({"encode", [&] {
                                ++draw.step;
                                bytes = code->encode(numbers, room, draw);
                              }});
   if (const Peer peer = peers.of(spec); peer.encode)
     contest.entries.push_back({"libtorch_encode", peer.encode});
-  const Values out(into.data(), count, Type::fp32);
-  contest.entries.push_back({"decode", [&] { code->decode({message.data(), bytes}, draw, out); }});
+  const Values out(decoded.data_ptr(), count, Type::fp32);
+  contest.entries.push_back({"decode", [&] { code->decode({room.data, bytes}, draw, out); }});
   if (const Peer peer = peers.of(spec); peer.decode)
     contest.entries.push_back({"libtorch_decode", peer.decode});
-  contest.entries.push_back({"add", [&] { code->add({message.data(), bytes}, draw, 0.5f, out); }});
+  contest.entries.push_back({"add", [&] { code->add({room.data, bytes}, draw, 0.5f, out); }});
   std::unique_ptr<Compressor> remembering;
-  const Values memories[] = {Values(memory.data(), count, Type::fp32)};
+  const Values memories[] = {Values(memory.data_ptr(), count, Type::fp32)};
   if (c.memories == 1) {
     remembering = c.remember(*code, memories, {});
     contest.entries.push_back({"encode_with_feedback", [&] {
@@ -148,7 +164,8 @@ Json measure(const std::string& spec, torch::Tensor x, Peers& peers, int repeats
                                }});
   }
   contest.run(repeats);
-  Json line = {{"compressor", spec}, {"mib", 4 * count >> 20}, {"bytes", bytes}};
+  Json line = {
+      {"compressor", spec}, {"malloc", malloc}, {"mib", 4 * count >> 20}, {"bytes", bytes}};
   line.update(contest.json());
   return line;
 }
@@ -159,12 +176,17 @@ Json measure(const std::string& spec, torch::Tensor x, Peers& peers, int repeats
 int main(int argc, char** argv) {
   using namespace lockstep;
   const int mib = argc > 1 ? std::atoi(argv[1]) : 25, repeats = argc > 2 ? std::atoi(argv[2]) : 9;
-  keep_freed_memory();
+  const std::string memory = argc > 3 ? argv[3] : "kept";
+  if (memory != "kept" && memory != "plain") {
+    fmt::print(stderr, "compression_speed: the third argument is kept or plain, not {}\n", memory);
+    return 2;
+  }
+  if (memory == "kept") keep_freed_memory();
   torch::set_num_threads(1);
   torch::NoGradGuard no_gradients;
   const torch::Tensor x = torch::randn({mib * (1 << 18)}) * 1e-3;
   Peers peers(x);
   for (const CompressorRow& row : compressors())
     if (compression(row.name).make && row.name != "dgc")
-      fmt::print("{}\n", measure(std::string(row.name), x, peers, repeats).dump());
+      fmt::print("{}\n", measure(std::string(row.name), x, peers, repeats, memory).dump());
 }

@@ -52,9 +52,9 @@ Messages::Step Messages::add(int peer, bool out, Values values, Combine combine,
   line.tail = step;
   if (after != kStart) {
     Transfer& before = transfers_[after];
-    if (before.values.bytes().size != bytes)
-      throw InternalError(fmt::format("a transfer of {} bytes comes after one of {}", bytes,
-                                      before.values.bytes().size));
+    if (before.segments != segments)
+      throw InternalError(fmt::format("a transfer in {} segments comes after one in {}", segments,
+                                      before.segments));
     transfers_[step].next_follower = before.first_follower;
     before.first_follower = step;
   }

@@ -41,8 +41,9 @@ class Messages {
   // Transfers named from here on go under this tag.
   void under(Tag tag) { tag_ = tag; }
 
-  // Each waits, segment by segment, for the step `after`, which is on the same elements. That is
-  // how sums get their order, and how memory being sent is kept from being overwritten.
+  // Each waits, segment by segment, for the step `after`, which is on the same elements, or on
+  // others that have as many segments. That is how sums get their order, and how memory being sent
+  // is kept from being overwritten.
   Step send(int to, Values, Step after = kStart);
   Step take(int from, Values into, Step after = kStart);  // overwrites
   // Joins what is there and what these send, in their order; the last of them is the step returned.

@@ -1,6 +1,8 @@
 // IEEE half precision. What is beyond 65504 becomes infinite, which a run notices: a scale below 1
-// makes room for large gradients or for sums of many ranks, and one above 1 keeps small ones from
-// being rounded to zero. A power of two rounds nothing itself.
+// makes room for large gradients, and one above 1 keeps small ones from being rounded to zero. A
+// power of two rounds nothing itself. An all-reduce sends sums of up to m ranks' numbers, which are
+// divided at the end, so that equal ones come back as they were: numbers beyond 65504 / m may need
+// the scale 1 / m.
 #include "compression/narrow.h"
 #include "compression/registry.h"
 

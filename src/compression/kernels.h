@@ -53,6 +53,9 @@ struct CodeKernels {
                 std::uint8_t* codes, std::size_t count);
   // 0 where v[i] < 0, else 1: also for -0 and NaN.
   void (*signs)(const float* v, std::uint8_t* codes, std::size_t count);
+  // sum_of_magnitudes, and in the same pass the signs of all full blocks of kPacked numbers as
+  // `pack` leaves them.
+  double (*pack_signs)(const float* v, std::uint8_t* packed, std::size_t count);
   // into[i] = (codes[i] - zero) * unit, or that is added.
   void (*units)(const std::uint8_t* codes, int zero, float unit, float* into, std::size_t count);
   void (*add_units)(const std::uint8_t* codes, int zero, float unit, float* into,
@@ -65,6 +68,10 @@ struct CodeKernels {
   // column takes the next 8 bits. By b, from 1 to 8.
   void (*pack[9])(const std::uint8_t* codes, std::uint8_t* packed);
   void (*unpack[9])(const std::uint8_t* packed, std::uint8_t* codes);
+
+  // Copies past the caches. Other threads may be told of it after end_stream().
+  void (*stream)(const char* from, char* to, std::size_t bytes);
+  void (*end_stream)();
 
   // The indices, plus `first`, of numbers whose magnitude has bits of at least `least`, ascending.
   // Returns how many there are; only the first `room` of them are written.

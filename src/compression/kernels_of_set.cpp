@@ -28,14 +28,20 @@ inline double total(double (&lanes)[kLanes]) {
   return lanes[0];
 }
 
+// Adds term(i) to the lanes, for i from `begin`, which is divisible by kLanes, to `end`.
+template <class Term>
+inline void add_up(double (&lanes)[kLanes], std::size_t begin, std::size_t end, Term term) {
+  std::size_t i = begin;
+  for (; i + kLanes <= end; i += kLanes)
+    for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += term(i + l);
+  for (std::size_t l = 0; i < end; ++i, ++l) lanes[l] += term(i);
+}
+
 // The sum of term(i) in fp64.
 template <class Term>
 inline double sum_of(std::size_t count, Term term) {
   double lanes[kLanes] = {};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += term(i + l);
-  for (std::size_t l = 0; i < count; ++i, ++l) lanes[l] += term(i);
+  add_up(lanes, 0, count, term);
   return total(lanes);
 }
 
@@ -179,6 +185,20 @@ void unpack(const std::uint8_t* packed, std::uint8_t* codes) {
   (std::make_integer_sequence<int, 8>{});
 }
 
+double pack_signs(const float* __restrict v, std::uint8_t* __restrict packed, std::size_t count) {
+  const auto magnitude_of = [v](std::size_t i) { return double(absolute(v[i])); };
+  double lanes[kLanes] = {};
+  std::size_t begin = 0;
+  for (; begin + kPacked <= count; begin += kPacked, packed += kColumns) {
+    std::uint8_t codes[kPacked];
+    signs(v + begin, codes, kPacked);
+    pack<1>(codes, packed);
+    add_up(lanes, begin, begin + kPacked, magnitude_of);  // they are still in the cache
+  }
+  add_up(lanes, begin, count, magnitude_of);
+  return total(lanes);
+}
+
 template <bool kNesterov>
 void correct_with(const Correction& rule, const float* __restrict g, const float* __restrict w,
                   float* __restrict u, float* __restrict v, std::size_t count) {
@@ -221,6 +241,7 @@ constexpr CodeKernels make() {
   k.nearest = nearest;
   k.drawn = drawn;
   k.signs = signs;
+  k.pack_signs = pack_signs;
   k.units = units<false>;
   k.add_units = units<true>;
   k.either = either<false>;
@@ -230,6 +251,8 @@ constexpr CodeKernels make() {
     ((k.unpack[kBits] = unpack<kBits>), ...);
   };
   packs(std::make_integer_sequence<int, 9>{});
+  k.stream = stream;
+  k.end_stream = end_stream;
   k.above = above;
   k.correct = correct;
   k.dot = dot;

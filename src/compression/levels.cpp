@@ -91,12 +91,13 @@ void Levels::read(ConstBytes message, const Draw& of, float factor, std::span<fl
   const auto* scale = reinterpret_cast<const float*>(message.data);
   const auto* packed = reinterpret_cast<const std::uint8_t*>(scale + scales_of(into.size()));
   const auto units = how == Into::add ? code_kernels().add_units : code_kernels().units;
-  read_codes(packed, into.size(), bits_, [&](std::size_t begin, std::size_t n, const auto* codes) {
-    for_each_run(begin, n, bucket, [&](std::size_t at, std::size_t run, std::size_t b) {
-      const float unit = scale[b] / static_cast<float>(rule_.levels) * factor;
-      units(codes + (at - begin), rule_.levels, unit, into.data() + at, run);
-    });
-  });
+  read_codes(packed, bits_, into, how == Into::replace,
+             [&](std::size_t begin, std::size_t n, const auto* codes, float* where) {
+               for_each_run(begin, n, bucket, [&](auto at, std::size_t run, std::size_t b) {
+                 const float unit = scale[b] / static_cast<float>(rule_.levels) * factor;
+                 units(codes + (at - begin), rule_.levels, unit, where + (at - begin), run);
+               });
+             });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "compression/narrow.h"
 
-#include "compression/kernels.h"
+#include "compression/streamed.h"
 
 namespace lockstep {
 namespace {
@@ -13,16 +13,22 @@ class Narrow final : public Compressor {
 
  protected:
   std::size_t write(std::span<const float> numbers, std::byte* message, const Draw&) override {
-    code_kernels().narrow[which_](numbers.data(), scale_, reinterpret_cast<std::uint16_t*>(message),
-                                  numbers.size());
+    Streamed<std::uint16_t> out({reinterpret_cast<std::uint16_t*>(message), numbers.size()});
+    out.write_all([&](std::size_t begin, std::size_t n, std::uint16_t* where) {
+      code_kernels().narrow[which_](numbers.data() + begin, scale_, where, n);
+    });
     return most_bytes(numbers.size());
   }
   void read(ConstBytes message, const Draw& of, float factor, std::span<float> into,
             Into how) override {
     check_length(message, most_bytes(into.size()), into.size(), of);
-    const auto& kernels = how == Into::add ? code_kernels().add_widened : code_kernels().widen;
-    kernels[which_](reinterpret_cast<const std::uint16_t*>(message.data), factor / scale_,
-                    into.data(), into.size());
+    const auto* from = reinterpret_cast<const std::uint16_t*>(message.data);
+    const float by = factor / scale_;
+    if (how == Into::add)
+      return code_kernels().add_widened[which_](from, by, into.data(), into.size());
+    Streamed<float>(into).write_all([&](std::size_t begin, std::size_t n, float* where) {
+      code_kernels().widen[which_](from + begin, by, where, n);
+    });
   }
 
  private:

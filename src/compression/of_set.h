@@ -18,4 +18,7 @@ void add_bf16(const std::uint16_t* from, float factor, float* into, std::size_t 
 std::size_t above(const float* v, std::size_t count, std::uint32_t least, std::uint32_t first,
                   std::uint32_t* indices, std::size_t room);
 
+void stream(const char* from, char* to, std::size_t bytes);
+void end_stream();
+
 }  // namespace lockstep::LOCKSTEP_SET

@@ -46,12 +46,13 @@ class OneBit final : public Compressor {
     const auto* means = reinterpret_cast<const float*>(message.data);
     const auto* bits = reinterpret_cast<const std::uint8_t*>(means + 2 * buckets_of(into.size()));
     const auto either = how == Into::add ? code_kernels().add_either : code_kernels().either;
-    read_codes(bits, into.size(), 1, [&](std::size_t begin, std::size_t n, const auto* codes) {
-      for_each_run(begin, n, bucket_, [&](std::size_t at, std::size_t run, std::size_t b) {
-        either(codes + (at - begin), means[2 * b] * factor, means[2 * b + 1] * factor,
-               into.data() + at, run);
-      });
-    });
+    read_codes(bits, 1, into, how == Into::replace,
+               [&](std::size_t begin, std::size_t n, const auto* codes, float* where) {
+                 for_each_run(begin, n, bucket_, [&](auto at, std::size_t run, std::size_t b) {
+                   either(codes + (at - begin), means[2 * b] * factor, means[2 * b + 1] * factor,
+                          where + (at - begin), run);
+                 });
+               });
   }
 
  private:

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
-#include "compression/kernels.h"
+#include "compression/streamed.h"
 
 namespace lockstep {
 
@@ -32,6 +33,8 @@ void unpack_rest(const std::uint8_t* packed, std::size_t count, int bits, std::u
 // Block by block: make(begin, count, codes) writes the codes of so many numbers from `begin` on.
 template <class Make>
 void write_codes(std::size_t count, int bits, std::uint8_t* packed, Make make) {
+  // Bytes are packed as they are.
+  if (bits == 8) return Streamed<std::uint8_t>({packed, count}).write_all(make);
   std::uint8_t codes[kPacked];
   for (std::size_t begin = 0; begin < count; begin += kPacked) {
     const std::size_t n = std::min(kPacked, count - begin);
@@ -44,17 +47,21 @@ void write_codes(std::size_t count, int bits, std::uint8_t* packed, Make make) {
   }
 }
 
-// Block by block: take(begin, count, codes) is given the codes of so many numbers from `begin` on.
+// Block by block: take(begin, count, codes, where) makes so many numbers from `begin` on of their
+// codes, and replaces those that are there, or adds to them.
 template <class Take>
-void read_codes(const std::uint8_t* packed, std::size_t count, int bits, Take take) {
-  std::uint8_t codes[kPacked];
-  for (std::size_t begin = 0; begin < count; begin += kPacked) {
-    const std::size_t n = std::min(kPacked, count - begin);
-    if (n == kPacked)
-      code_kernels().unpack[bits](packed, codes);
-    else
-      unpack_rest(packed, n, bits, codes);
-    take(begin, n, codes);
+void read_codes(const std::uint8_t* packed, int bits, std::span<float> into, bool replaces,
+                Take take) {
+  Streamed<float> out(into, replaces);
+  std::uint8_t unpacked[kPacked];
+  for (std::size_t begin = 0; begin < into.size(); begin += kPacked) {
+    const std::size_t n = std::min(kPacked, into.size() - begin);
+    const std::uint8_t* codes = bits == 8 ? packed : unpacked;
+    if (bits < 8 && n == kPacked)
+      code_kernels().unpack[bits](packed, unpacked);
+    else if (bits < 8)
+      unpack_rest(packed, n, bits, unpacked);
+    out.write(begin, n, [&](float* where) { take(begin, n, codes, where); });
     packed += packed_bytes(n, bits);
   }
 }

@@ -26,15 +26,16 @@ class Sign final : public Compressor {
 
  protected:
   std::size_t write(std::span<const float> numbers, std::byte* message, const Draw&) override {
-    const double sum = code_kernels().sum_of_magnitudes(numbers.data(), numbers.size());
     auto* scale = reinterpret_cast<float*>(message);
+    auto* packed = reinterpret_cast<std::uint8_t*>(scale + 1);
+    const double sum = code_kernels().pack_signs(numbers.data(), packed, numbers.size());
+    const std::size_t rest = numbers.size() % kPacked, in_blocks = numbers.size() - rest;
+    std::uint8_t codes[kPacked];
+    code_kernels().signs(numbers.data() + in_blocks, codes, rest);
+    pack_rest(codes, rest, 1, packed + packed_bytes(in_blocks, 1));
     *scale = !std::isfinite(sum) ? std::numeric_limits<float>::quiet_NaN()
              : votes_            ? 1
                                  : static_cast<float>(sum / static_cast<double>(numbers.size()));
-    write_codes(numbers.size(), 1, reinterpret_cast<std::uint8_t*>(scale + 1),
-                [&](std::size_t begin, std::size_t n, std::uint8_t* codes) {
-                  code_kernels().signs(numbers.data() + begin, codes, n);
-                });
     return most_bytes(numbers.size());
   }
 
@@ -44,9 +45,9 @@ class Sign final : public Compressor {
     const auto* scale = reinterpret_cast<const float*>(message.data);
     const float unit = *scale * factor;
     const auto either = how == Into::add ? code_kernels().add_either : code_kernels().either;
-    read_codes(reinterpret_cast<const std::uint8_t*>(scale + 1), into.size(), 1,
-               [&](std::size_t begin, std::size_t n, const std::uint8_t* codes) {
-                 either(codes, -unit, unit, into.data() + begin, n);
+    read_codes(reinterpret_cast<const std::uint8_t*>(scale + 1), 1, into, how == Into::replace,
+               [&](std::size_t, std::size_t n, const std::uint8_t* codes, float* where) {
+                 either(codes, -unit, unit, where, n);
                });
   }
 

@@ -89,6 +89,7 @@ class Averager::Parts {
   void start_equal() { broadcast(peers_, kInitial, all(model_.weights())); }
 
   void last_backward() {
+    check_alive();
     if (!hooks_ || is_last_) return;
     is_last_ = true;
     hooks_->forget();  // what earlier backwards told
@@ -96,7 +97,10 @@ class Averager::Parts {
   }
 
   void average_gradients() {
-    if (std::exchange(is_last_, false) && hooks_->is_stale())
+    check_alive();
+    // Until all is done: what is under way and is not finished can't be begun again.
+    is_dead_ = std::exchange(is_last_, false);
+    if (is_dead_ && hooks_->is_stale())
       throw UsageError(
           "a second backward came after last_backward(), and changed gradients that were already "
           "on their way: call last_backward() right before the last backward of the step");
@@ -110,6 +114,7 @@ class Averager::Parts {
   }
 
   void average_weights() {
+    check_alive();
     for (std::size_t i = 0; i < model_.tensors().size(); ++i)
       if (!lies_at(model_.tensors()[i], weight(i)))
         throw UsageError(
@@ -128,7 +133,17 @@ class Averager::Parts {
   }
   Values all(float* numbers) const { return {numbers, model_.count(), Type::fp32}; }
 
-  void average(Mean& mean) { mean.run({.number = calls_++, .samples = each_once_}, each_once_); }
+  void check_alive() const {
+    if (is_dead_)
+      throw UsageError(
+          "an average of this Averager has failed before it was complete, and ranks may differ: "
+          "end the program, or make another Averager on every rank");
+  }
+  void average(Mean& mean) {
+    is_dead_ = true;
+    mean.run({.number = calls_++, .samples = each_once_}, each_once_);
+    is_dead_ = false;
+  }
 
   Transport& peers_;
   std::unique_ptr<Window> weights_, gradients_;
@@ -137,6 +152,7 @@ class Averager::Parts {
   std::unique_ptr<Mean> mean_of_weights_, mean_of_gradients_;
   std::optional<BackwardHooks> hooks_;  // where the exchange can begin in backward
   bool is_last_ = false;                // the backward that is to come or runs
+  bool is_dead_ = false;                // an average was not completed
   std::uint64_t calls_ = 0;
 };
 

@@ -9,10 +9,6 @@
 namespace lockstep {
 namespace {
 
-// Exchanges of a measured plan's trial: each tensor alone, then all at once. The first of either is
-// a warm-up.
-constexpr std::uint64_t kAlone = 3, kTrial = 5;
-
 // a + b * bytes by least squares. Nothing is known of a line with one size of messages: then
 // starting is free, and buckets of one tensor are as good as any.
 LineCost fitted(const std::map<std::size_t, double>& seconds_by_bytes) {
@@ -28,7 +24,9 @@ LineCost fitted(const std::map<std::size_t, double>& seconds_by_bytes) {
   const double spread = n * xx - x * x;
   if (spread <= 0) return {};
   const double per_byte = std::max(0.0, (n * xy - x * y) / spread);
-  return {std::max(0.0, (y - per_byte * x) / n), per_byte};
+  const double start = (y - per_byte * x) / n;
+  // No message starts before it is sent: then the line that fits best begins at nothing.
+  return start >= 0 ? LineCost{start, per_byte} : LineCost{0, xy / xx};
 }
 
 std::vector<std::size_t> numbers_in(std::istream& in) {
@@ -43,7 +41,7 @@ std::string text_of(std::span<const std::size_t> numbers) {
 
 }  // namespace
 
-BucketFeed::BucketFeed(const Clock& clock, BucketRule rule, Go go, Agree agree)
+BucketFeed::BucketFeed(Clock& clock, BucketRule rule, Go go, Agree agree)
     : clock_(clock), rule_(std::move(rule)), go_(std::move(go)), agree_(std::move(agree)) {}
 
 void BucketFeed::begin(std::span<const Parameter> parameters) {
@@ -93,8 +91,6 @@ void BucketFeed::close() {
   is_open_ = false;
 }
 
-bool BucketFeed::is_on_trial() const { return rule_.measures_plan && exchanges_ <= kTrial; }
-
 void BucketFeed::note_ready(Slice part) {
   const double now = clock_.now() - opened_s_;
   for (std::size_t t = 0; exchanges_ == kAlone && t < tensors_.size(); ++t)
@@ -108,9 +104,17 @@ void BucketFeed::took(std::size_t count, double seconds) {
   least = std::min(least, seconds);
 }
 
+// Each cut is a decision by the time: a replay, which takes other times, makes those of the run
+// that was recorded.
 Buckets BucketFeed::measured_plan() const {
+  const Buckets best = merged_best(tensors_, fitted(took_s_));
   std::vector<std::size_t> counts;
-  for (const Slice bucket : merged_best(tensors_, fitted(took_s_))) counts.push_back(bucket.count);
+  std::size_t count = 0;
+  for (std::size_t t = tensors_.size(); t-- > 0;) {
+    count += tensors_[t].count;
+    const bool ends = std::ranges::find(best, slices_[t].begin, &Slice::begin) != best.end();
+    if (t == 0 || clock_.decided(ends)) counts.push_back(std::exchange(count, 0));
+  }
   std::istringstream agreed(agree_ ? agree_(text_of(counts)) : text_of(counts));
   return buckets_of(numbers_in(agreed), tensors_);
 }

@@ -28,7 +28,7 @@ class BucketFeed {
   using Agree = std::function<std::string(const std::string&)>;
 
   // The clock outlives it.
-  BucketFeed(const Clock&, BucketRule, Go, Agree = {});
+  BucketFeed(Clock&, BucketRule, Go, Agree = {});
 
   // Once, before the first exchange: the tensors that the gradients are.
   void begin(std::span<const Parameter>);
@@ -42,6 +42,8 @@ class BucketFeed {
   // An exchange begins. True: by another plan than the last. Collective where plans are agreed on.
   bool open();
   bool is_open() const { return is_open_; }
+  // Is a plan being measured?
+  bool is_on_trial() const { return rule_.measures_plan && exchanges_ <= kTrial; }
   // These are final. Each gradient is told at most once in an exchange, in any order.
   void ready(Slice);
   // All are: what has not gone goes, and the exchange ends.
@@ -60,11 +62,14 @@ class BucketFeed {
   std::string restore_from(const std::string& state);  // returns what is behind
 
  private:
-  bool is_on_trial() const;
+  // Exchanges of a measured plan's trial: each tensor alone, then all at once. The first of either
+  // is a warm-up.
+  static constexpr std::uint64_t kAlone = 3, kTrial = 5;
+
   void note_ready(Slice);
   Buckets measured_plan() const;
 
-  const Clock& clock_;
+  Clock& clock_;
   const BucketRule rule_;
   const Go go_;
   const Agree agree_;

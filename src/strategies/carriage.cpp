@@ -175,11 +175,16 @@ std::optional<std::string> notice_of_carriage(const Carriage& carriage, std::str
                                               const RunTerms& run, const StrategyRow* own) {
   if (carriage.compress.empty() || !is_mean(travels_of(strategy, own))) return {};
   const Compression c = compression(carriage.compress);
-  if (c.averaging != Averaging::gathered || c.needs_sgd || run.workers < 2) return {};
+  const bool is_gathered = c.averaging == Averaging::gathered || c.averaging == Averaging::voted;
+  if (!is_gathered || run.workers < 2) return {};
   constexpr std::size_t kMany = 1 << 20;
+  constexpr std::uint64_t kLate = 1 << 30;  // after any warm-up
+  const Values numbers = Values::hollow(kMany, Type::fp32);
   const auto code = c.make();
-  const double message = static_cast<double>(
-      code->encode(Values::hollow(kMany, Type::fp32), {nullptr, code->most_bytes(kMany)}, {}));
+  const auto keeps = remembering(c, *code, std::vector<Values>(c.memories, numbers), {});
+  Compressor& sends = keeps ? *keeps : *code;
+  const auto message = static_cast<double>(
+      sends.encode(numbers, {nullptr, sends.most_bytes(kMany)}, {.step = kLate}));
   // Each worker gets m - 1 messages; of numbers as they are it sends twice (m - 1) / m of all.
   const double plain = 2.0 * kMany * size_of(Type::fp32) / run.workers;
   if (message <= plain) return {};

@@ -62,6 +62,12 @@ class CompressedPush final : public PushCode {
     return head() + code_->most_bytes(numbers.count());
   }
 
+  // What chooses among numbers, or has one scale for all of them, does it over the whole.
+  bool goes_in_pieces() const override {
+    const Averaging how = rule_.compression.averaging;
+    return how == Averaging::additive || how == Averaging::two_shot;
+  }
+
   bool decode(ConstBytes message, std::size_t first, Values into) const override {
     if (message.size < head() || message.size > most_bytes(into)) return false;
     const double start = crew_.rank.clock.now();

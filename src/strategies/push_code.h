@@ -32,6 +32,10 @@ class PushCode {
   virtual std::size_t most_bytes(Values numbers) const = 0;
   virtual std::uint8_t format(Values /*numbers*/) const { return 0; }
 
+  // Are messages always that long, and as good for a part of the numbers as for all? Then pushes
+  // may go in pieces.
+  virtual bool goes_in_pieces() const { return false; }
+
   // On a server: where a message for `into` lands, in `memory` or in place.
   virtual Bytes landing(Values into, std::vector<std::byte>& memory) const;
   // The message that landed there becomes the numbers. False: it is no such message. Whatever its

@@ -203,9 +203,11 @@ class TorchLearner final : public Learner {
     tells_ = true;
     replica_.on_slice_ready([this, ready = std::move(ready)](Slice part) {
       times_.ready.push_back({part, wall_now() - forward_end_});
-      // Whoever is told may write there: later nobody could say whose numbers these were.
-      if (!bad_ && may_be_bad()) bad_ = replica_.first_bad_gradient(part);
-      if (!bad_) ready(part);
+      // Whoever is told may write there, or send it: later nobody could say whose numbers these
+      // were. What came with the samples raises no flag, but shows in the loss.
+      const bool may_go = !loss_.defined() || std::isfinite(loss_.item<double>());
+      if (!bad_ && (may_be_bad() || !may_go)) bad_ = replica_.first_bad_gradient(part);
+      if (!bad_ && may_go) ready(part);
     });
   }
   const Times& last() const override { return times_; }

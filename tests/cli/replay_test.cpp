@@ -76,7 +76,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"ad-psgd", 3, "--evaluate-every 4 --audit"},
                       Case{"asp", 2, "--transport ucx --evaluate-every 10"},
                       Case{"gossip:p=0.5", 3, "--transport ucx"},
-                      Case{"ad-psgd", 3, "--transport loopback"}),
+                      Case{"ad-psgd", 3, "--transport loopback"},
+                      // Plans that come of times.
+                      Case{"all-reduce", 3, "--overlap merged --collective ring"},
+                      Case{"asp", 2, "--overlap merged"}, Case{"ssp", 2, "--overlap merged"}),
     [](const auto& info) {
       std::string name = info.param.strategy + std::to_string(info.param.workers) + info.param.more;
       std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0; });

@@ -111,6 +111,16 @@ TEST(CodeKernels, EverySetQuantisesToTheSameBits) {
       k.signs(v.data(), bits.data(), n);
       return bits;
     });
+    expect_same_bits("pack_signs", n, [&](const CodeKernels& k) {
+      Codes packed(n / 8 + 8, 0xaa), expected = packed, bits(n);
+      const double sum = k.pack_signs(v.data(), packed.data(), n);
+      k.signs(v.data(), bits.data(), n);
+      for (std::size_t at = 0; at + kPacked <= n; at += kPacked)
+        k.pack[1](bits.data() + at, expected.data() + at / 8);
+      EXPECT_EQ(sum, k.sum_of_magnitudes(v.data(), n)) << k.instruction_set << " " << n;
+      EXPECT_EQ(packed, expected) << k.instruction_set << " " << n;
+      return packed;
+    });
     expect_same_bits("units and either", n, [&](const CodeKernels& k) {
       Numbers into = base;
       k.add_units(codes.data(), 100, 0.3f, into.data(), n);
@@ -149,6 +159,20 @@ TEST(CodeKernels, EverySetPacksToTheSameBitsAndUnpacksThem) {
       EXPECT_EQ(again, codes) << set->instruction_set << " " << bits;
     }
   }
+}
+
+TEST(CodeKernels, EverySetStreamsEveryByteAndNoOther) {
+  for (const std::size_t n : odd_sizes())
+    for (const std::size_t at : {0, 1, 4, 63}) {
+      const auto from = any_numbers(n / 4 + 1, 10);
+      for (const CodeKernels* set : sets()) {
+        std::vector<char> to(n + 128, 'x'), expected = to;
+        std::memcpy(expected.data() + at, from.data(), n);
+        set->stream(reinterpret_cast<const char*>(from.data()), to.data() + at, n);
+        set->end_stream();
+        EXPECT_EQ(to, expected) << set->instruction_set << " " << n << " at " << at;
+      }
+    }
 }
 
 TEST(CodeKernels, EverySetFindsTheSameLargeNumbers) {

@@ -81,6 +81,45 @@ TEST_P(MessageContract, AddsWhatItDecodesTimesAFactor) {
   }
 }
 
+// So long that results are written past the caches, at any address.
+constexpr std::size_t kLong = (4 << 20) + 999;
+
+Numbers long_numbers() {
+  const Numbers pattern = normal_numbers(4099, 8);
+  Numbers v(kLong);
+  for (std::size_t i = 0; i < kLong; ++i) v[i] = pattern[i % pattern.size()];
+  return v;
+}
+
+TEST_P(MessageContract, LongMessagesDecodeToWhatTheyAdd) {
+  const Message message = encoded(*code_, long_numbers(), draw_);
+  Numbers sum(kLong), once(kLong + 4, 5.f);
+  code_->add(message.bytes(), draw_, 1, values(sum));
+  for (const std::size_t at : {0u, 1u, 3u}) {
+    code_->decode(message.bytes(), draw_, {once.data() + at, kLong, Type::fp32});
+    EXPECT_TRUE(std::equal(sum.begin(), sum.end(), once.begin() + static_cast<int>(at))) << at;
+    EXPECT_EQ(once.back(), 5.f);
+  }
+}
+
+// Of what is encoded by itself.
+TEST(Messages, LongOnesSayWhatShortOnesDo) {
+  for (const char* spec : {"fp16", "bf16", "int8", "onebit"}) {
+    const auto code = compression(spec).make();
+    const Numbers v = long_numbers();
+    const Numbers all = decoded(*code, encoded(*code, v), kLong);
+    for (std::size_t begin = 0; begin < kLong; begin += 1 << 18) {
+      const auto first = v.begin() + static_cast<std::ptrdiff_t>(begin);
+      const Numbers part(first,
+                         first + static_cast<int>(std::min<std::size_t>(1 << 18, kLong - begin)));
+      const Numbers back = decoded(*code, encoded(*code, part), part.size());
+      EXPECT_TRUE(
+          std::equal(back.begin(), back.end(), all.begin() + static_cast<std::ptrdiff_t>(begin)))
+          << spec << " from " << begin;
+    }
+  }
+}
+
 TEST_P(MessageContract, EncodesTheSameBitsForTheSameDrawAndLeavesNumbersAlone) {
   const Numbers v = normal_numbers(4099, 3);
   Numbers given = v;

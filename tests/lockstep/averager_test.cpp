@@ -286,6 +286,34 @@ TEST(Averager, ABackwardAfterTheLastOneIsRefused) {
               ThrowsMessage<UsageError>(HasSubstr("a second backward came after")));
 }
 
+// Buckets are on their way that nobody waits for any more: nothing may begin beside them.
+TEST(Averager, IsOfNoUseAfterAnAverageThatFailedUnderWay) {
+  run_loopback(1, [](Rank& rank) {
+    Net net;
+    Averager averager(rank, net.parameters(), Carriage{.overlap = "wfbp"});
+    averager.last_backward();
+    for (int i = 0; i < 2; ++i) loss_of(net, numbers(2, 4, i)).backward();
+    EXPECT_THROW(averager.average_gradients(), UsageError);
+    const auto refused = ThrowsMessage<UsageError>(HasSubstr("make another Averager"));
+    EXPECT_THAT([&] { averager.last_backward(); }, refused);
+    EXPECT_THAT([&] { averager.average_gradients(); }, refused);
+    EXPECT_THAT([&] { averager.average_weights(); }, refused);
+  });
+}
+
+// An error before anything was sent can be mended.
+TEST(Averager, GoesOnWhenADroppedGradientIsThereAgain) {
+  run_loopback(1, [](Rank& rank) {
+    Net net;
+    Averager averager(rank, net.parameters());
+    const torch::Tensor kept = net.out->bias.grad();
+    net.out->bias.mutable_grad() = torch::zeros(3);
+    EXPECT_THROW(averager.average_gradients(), UsageError);
+    net.out->bias.mutable_grad() = kept;
+    averager.average_gradients();
+  });
+}
+
 TEST(Averager, ACodeThatRepeatsTheOptimiserIsRefused) {
   EXPECT_THAT(
       alone([](Rank& rank) { Averager(rank, Net().parameters(), Carriage{.compress = "dgc"}); }),

@@ -269,6 +269,54 @@ TEST(BucketMeans, OfLowRankStartWithTheStepThatTheyAreTold) {
     EXPECT_EQ(later[t], t < 2 ? plain[t] : low[t]) << t;
 }
 
+// Else what workers multiply would be no mean of anything, and they would still agree on it.
+TEST(BucketMeans, OfLowRankStartFromTheSameBasisOnAllWorkers) {
+  std::vector<Floats> bases(3);
+  run_loopback(3, [&](Rank& rank) {
+    const Crew crew{
+        .rank = rank,
+        .workers = 3,
+        .collective = all_reduce_named("ring"),
+        .means = bucket_means(rule_of("powersgd:rank=1,saving=0.5,start=0", Cut::several, 3))};
+    ToyReplica replica(nullptr, Memory::plain, kCount, 0.25f);
+    const auto mean = crew.means(crew, Purpose::gradients);
+    mean->begin(replica.gradients(), replica.parameters());
+    for (const Kept& kept : mean->memories()) {
+      const auto* first = reinterpret_cast<const float*>(kept.values.bytes().data);
+      if (kept.name == "basis") bases[rank.rank()].assign(first, first + kept.values.count());
+    }
+  });
+  ASSERT_EQ(bases[0].size(), 3u * 4u) << "three matrices of four columns";
+  EXPECT_GT(*std::ranges::max_element(bases[0]), 0);
+  EXPECT_EQ(bases[1], bases[0]);
+  EXPECT_EQ(bases[2], bases[0]);
+}
+
+// The sum of all workers' numbers is on its way in half precision too: beyond 65504 of it they need
+// a smaller scale.
+TEST(BucketMeans, InHalfPrecisionOverflowWhereTheirSumDoes) {
+  const auto mean_of = [](const std::string& code, float each) {
+    float mean = 0;
+    run_loopback(4, [&](Rank& rank) {
+      const Crew crew{.rank = rank,
+                      .workers = 4,
+                      .collective = all_reduce_named("ring"),
+                      .means = bucket_means(rule_of(code, Cut::one, 4))};
+      ToyReplica replica(nullptr, Memory::plain, kCount, 1);
+      const auto strategy = make_strategy("all-reduce", crew);
+      strategy->begin(replica);
+      std::ranges::fill(replica.gradient_span(), each);
+      strategy->update(replica, {0, 0, std::vector<std::size_t>(4, 1)});
+      if (rank.rank() == 0) mean = -replica.weight_span()[kCount - 1];
+    });
+    return mean;
+  };
+  EXPECT_EQ(mean_of("fp16", 16'000), 16'000);
+  EXPECT_TRUE(std::isinf(mean_of("fp16", 32'000)));
+  EXPECT_EQ(mean_of("fp16:scale=0.25", 32'000), 32'000);
+  EXPECT_EQ(mean_of("fp16:feedback=on", 32'000), 32'000) << "owners add in fp32";
+}
+
 // Tensors whose numbers have all one magnitude are the same in every draw. Neither the scale of
 // another tensor nor a second rounding, of a mean whose magnitudes differ, may come in between.
 TEST(BucketMeans, OfTernGradScaleEachTensorAndRoundOnce) {

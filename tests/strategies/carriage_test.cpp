@@ -114,6 +114,13 @@ TEST(Carriage, SaysWhenMessagesAreLongerThanNumbers) {
   ASSERT_TRUE(notice);
   EXPECT_THAT(*notice, HasSubstr("2.0 times as many bytes"));
   EXPECT_FALSE(notice_of_carriage({"topk:ratio=0.5"}, "asp", run));
+  EXPECT_FALSE(notice_of_carriage({"dgc"}, "all-reduce", run));
+  EXPECT_FALSE(notice_of_carriage({"dgc:ratio=0.2"}, "all-reduce", run)) << "after its warm-up";
+  EXPECT_TRUE(notice_of_carriage({"dgc:ratio=0.5"}, "all-reduce", run));
+  run.workers = 63;
+  EXPECT_FALSE(notice_of_carriage({"sign:feedback=off"}, "all-reduce", run));
+  run.workers = 65;
+  EXPECT_TRUE(notice_of_carriage({"sign:feedback=off"}, "all-reduce", run));
 }
 
 }  // namespace

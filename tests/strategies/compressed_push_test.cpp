@@ -60,6 +60,7 @@ class PlantedCode final : public PushCode {
     return inner_->encode(numbers, first, memory);
   }
   std::size_t most_bytes(Values numbers) const override { return inner_->most_bytes(numbers); }
+  bool goes_in_pieces() const override { return inner_->goes_in_pieces(); }
   bool decode(ConstBytes message, std::size_t first, Values into) const override {
     if (!inner_->decode(message, first, into)) return false;
     if (plant_ == Plant::wrong_scale) scale(into, 2);
@@ -255,6 +256,61 @@ TEST(CompressedPushes, GoOnFromACheckpoint) {
     EXPECT_EQ(weights_after("parameter-server", crew_of, 40, true),
               weights_after("parameter-server", crew_of, 40, false))
         << code;
+  }
+}
+
+// One step of sizes alone, on lines that the push and the pull of 4 MiB fill for 0.2 s each.
+double seconds_of_a_step(Rank& rank, const MakePushCode& codes) {
+  const Crew crew{.rank = rank,
+                  .workers = 2,
+                  .servers = 1,
+                  .collective = all_reduce_named("ring"),
+                  .push_codes = codes};
+  ToyReplica replica(nullptr, Memory::hollow, 1 << 20, 0.25f);
+  const auto strategy = make_strategy("parameter-server", crew);
+  strategy->begin(replica);
+  const std::vector<std::size_t> samples{1, 1};
+  const double start = rank.clock.now();
+  if (crew.works())
+    strategy->update(replica, {0, 0, samples});
+  else
+    strategy->parts().serving->serve(
+        replica,
+        [&](std::uint64_t n) {
+          return Step{n, 0, samples};
+        },
+        0, 1);
+  return rank.clock.now() - start;
+}
+
+// Shorter messages must not take longer: pulls go while pushes come, as they do without.
+TEST(CompressedPushes, ThatGoInPiecesAreNoSlowerThanNumbersAsTheyAre) {
+  SimulatedCluster cluster;
+  cluster.ranks = 3;
+  cluster.bandwidth_bytes_per_s = 2 * (4 << 20) / 0.4;
+  run_simulated(cluster, [](Rank& rank) {
+    const double plain = seconds_of_a_step(rank, {});
+    for (const char* code : {"fp16", "int8"})
+      EXPECT_LT(seconds_of_a_step(rank, pushes(code)), plain) << code << " on " << rank.rank();
+  });
+}
+
+// More than a piece.
+TEST(CompressedPushes, InPiecesBringEveryNumber) {
+  for (const auto& [servers, colocated] : {std::pair(1, false), {2, false}, {3, true}}) {
+    Training t = pushing_together(servers, colocated, pushes("fp16"));
+    t.count = 400'000;
+    t.steps = 2;
+    Training plain = t;
+    plain.push_codes = {};
+    const auto outcomes = run_all(kLoopback, {t, plain});
+    for (int w = 0; w < t.workers; ++w) {
+      EXPECT_EQ(outcomes[0][w].model, outcomes[0][0].model);
+      const Floats &got = outcomes[0][w].model, &due = outcomes[1][w].model;
+      std::size_t off = 0;
+      for (std::size_t i = 0; i < t.count; ++i) off += std::abs(got[i] - due[i]) > 0.1;
+      EXPECT_EQ(off, 0u) << servers << " servers, worker " << w;
+    }
   }
 }
 

@@ -14,7 +14,7 @@ struct Event {
 };
 // Of rank 0, in order. A row's maker is a plain function, and so has nowhere else to write.
 std::vector<Event> events;
-bool makes_use = true;
+bool makes_use = true, spoils_weights = false;
 
 class Listener final : public Strategy, public Fed {
  public:
@@ -25,6 +25,7 @@ class Listener final : public Strategy, public Fed {
   void update(Replica& replica, const Step& step) override {
     note("update");
     replica.apply_gradients(step.number);
+    if (spoils_weights) scale(replica.weights(), std::numeric_limits<double>::quiet_NaN());
   }
 
  private:
@@ -41,6 +42,7 @@ constexpr StrategyRow kListener{
 TrainConfig listening(const std::string& cluster = "local") {
   events.clear();
   makes_use = true;
+  spoils_weights = false;
   TrainConfig config = small_config();
   config.strategy = "listener";
   config.own_strategy = &kListener;
@@ -143,6 +145,16 @@ TEST(Fed, PartsAreReadyWhenTheProfileSays) {
 }
 
 // Neither are those that could be and make no use of it: time passes in one piece for both.
+// Nobody sends or steps with what comes of a loss that is no number.
+TEST(Fed, IsToldNothingWhereTheLossIsNotFinite) {
+  const TrainConfig config = listening();
+  spoils_weights = true;
+  EXPECT_THROW(train_in("loopback", config), BadGradient);
+  ASSERT_EQ(steps().size(), 2u);
+  EXPECT_GT(steps()[0].size(), 2u);
+  EXPECT_EQ(steps()[1].size(), 1u) << "expect alone";
+}
+
 TEST(Fed, IsNotFedInVain) {
   TrainConfig config = listening("sim:step=90ms");
   makes_use = false;

@@ -92,6 +92,57 @@ TEST_P(EveryStrategy, ResumesToTheBit) {
   EXPECT_DOUBLE_EQ(resumed.scores.back().train_loss, whole.scores.back().train_loss);
 }
 
+// How numbers travel: what messages left out, and a plan that was measured, are in a checkpoint.
+struct Way {
+  std::string name, strategy, compress, overlap = "none", placement = "dedicated";
+};
+
+class Carried : public ::testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Carried,
+    ::testing::Values(Way{"TopK", "all-reduce", "topk:ratio=0.1", "wfbp"},
+                      Way{"Dgc", "all-reduce", "dgc:ratio=0.1,warmup=0"},
+                      Way{"PowerSgd", "all-reduce", "powersgd:rank=1,start=2"},
+                      Way{"Drawn", "all-reduce", "qsgd:levels=7", "wfbp"},
+                      Way{"OfWeights", "local-sgd:period=3", "topk:ratio=0.1"},
+                      Way{"Pushed", "parameter-server", "topk:ratio=0.1", "wfbp"},
+                      Way{"PushedInPieces", "parameter-server", "int8:feedback=on"},
+                      Way{"PushedWithin", "parameter-server", "onebit", "none", "colocated"},
+                      Way{"Measured", "all-reduce", "", "merged"},
+                      Way{"MeasuredTopK", "all-reduce", "topk:ratio=0.1", "merged"},
+                      Way{"MeasuredPushes", "parameter-server", "topk:ratio=0.1", "merged"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(Carried, ResumesToTheBit) {
+  TrainConfig config = small_config();
+  config.workers = 3;
+  config.strategy = GetParam().strategy;
+  config.compress = GetParam().compress;
+  config.overlap = GetParam().overlap;
+  config.server_placement = GetParam().placement;
+  if (GetParam().strategy == "parameter-server")
+    config.servers = GetParam().placement == "colocated" ? 3 : 2;
+  config.epochs = 2;
+  config.steps = 9;  // a plan is measured in five
+  config.checkpoint_every = 7;
+  const TestFolder out;
+  config.out = out.path();
+  const RunFolder folder = RunFolder::create(config, {});
+  WorkerOptions options;
+  options.folder = &folder;
+  const TrainResult whole = train_in("loopback", config, options).result;
+  config.resume = folder.checkpoint(7);
+  EXPECT_EQ(train_in("loopback", config, {}).result.model_sha256, whole.model_sha256);
+}
+
+// All is sent, and momentum is applied before that in place of after it.
+TEST(CarriedBy, DgcOfEverythingIsSgdWithMomentum) {
+  TrainConfig config = config_of(cases()[0], 1);
+  const std::string plain = train_in("loopback", config).result.model_sha256;
+  config.compress = "dgc:ratio=1,masking=off,warmup=0,clip=0";
+  EXPECT_EQ(train_in("loopback", config).result.model_sha256, plain);
+}
+
 TEST_P(EveryStrategy, PassesTheAudit) {
   TrainConfig config = config_of(GetParam());
   config.audit = true;

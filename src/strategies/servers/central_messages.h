@@ -52,9 +52,10 @@ using CentralPlan = std::vector<std::uint64_t>;
 // late and lets them out together, to meet again in the next step. So long pushes wait until the
 // server says whose turn it is: then they come one after the other, and the workers spread out.
 // Such a push goes in two messages, and the server tells the next worker when the first is there:
-// what is left fills the line until the next push comes. Not where workers push while answers are
-// on their way (see ssp.cpp), nor while they compute (see fed_push.h): whose turn it was would keep
-// the others waiting for as long as it computes.
+// what is left fills the line until the next push comes. A push that begins while its worker
+// computes takes them part by part (see fed_push.h): whose turn it was for all of it would keep the
+// others waiting for as long as it computes. Not where workers push while answers are on their way
+// (see ssp.cpp).
 inline bool takes_turns(const PushCode& code, Values shard) {
   return code.most_bytes(shard) >= 256 * 1024;
 }
@@ -64,6 +65,11 @@ inline std::vector<Slice> parts_of_push(std::size_t count, bool in_turn) {
   const std::size_t first = count - count / 8;
   return {{0, first}, {first, count - first}};
 }
+inline std::vector<Slice> parts_of_push(const PushCode& code, Values part) {
+  return parts_of_push(part.count(), takes_turns(code, part));
+}
+// With which a worker that has opened a push asks for its turn: how many messages go in it.
+using CentralTurn = std::uint64_t;
 // A push as it goes to each server, in parts. Made on the rank's thread, sent on any.
 using Pushed = std::vector<std::vector<PushMessage>>;
 

@@ -130,13 +130,18 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
                                        "ranks must train the same network with the same strategy",
                                        worker, arrival.bytes, expected));
   };
+  if (client.asks) {
+    require(arrival.bytes == sizeof(CentralTurn), sizeof(CentralTurn));
+    return asked(replica, worker);
+  }
   if (client.brings) {
-    const Slice part = client.coming.front();
+    const Slice part = client.coming.front().slice;
     const Values into = numbers_of(replica, worker).part(part);
     const Bytes landed = code_.landing(into, client.memory).part(0, arrival.bytes);
     require(code_.decode(landed, shard_.begin + part.begin, into), code_.most_bytes(into));
     client.coming.erase(client.coming.begin());
-    if (!in_place_) client.has_turn = false;
+    if (client.in_turn > 0) --client.in_turn;
+    if (!in_place_ && client.in_turn <= 1) client.has_turn = false;
     if (client.told) {
       const Ending told = lane_->ending(client.told, lane_->patience());
       if (told.gone()) return lose(replica, worker, *told.failure);
@@ -156,7 +161,8 @@ void CentralServer::arrived(Replica& replica, int worker, const Arrival& arrival
           rule_.gives_turns() && takes_turns(code_, replica.weights().part(shard_));
       if (in_turn) queue_.push_back(worker);
       if (!in_place_ && !client.pushed) client.pushed.emplace(replica.weights(), shard_.count);
-      client.coming = parts_of_push(shard_.count, in_turn);
+      client.coming.clear();
+      for (const Slice part : parts_of_push(shard_.count, in_turn)) client.coming.push_back({part});
       return await_numbers(replica, worker);
     }
   }
@@ -193,7 +199,7 @@ bool CentralServer::opened(Replica& replica, int worker) {
     return false;
   }
   client.brings = true;
-  client.coming = parts_by_plan(worker, replica.weights().count());
+  client.coming = pieces_by_plan(worker, replica.weights());
   await_numbers(replica, worker);
   return true;
 }
@@ -207,27 +213,48 @@ void CentralServer::await_plan(int worker, std::uint64_t buckets) {
       {reinterpret_cast<std::byte*>(client.next_plan.data()), buckets * sizeof(std::uint64_t)});
 }
 
-std::vector<Slice> CentralServer::parts_by_plan(int worker, std::size_t count) const {
-  std::vector<Slice> parts;
+std::vector<CentralServer::Piece> CentralServer::pieces_by_plan(int worker, Values numbers) const {
+  std::vector<Piece> pieces;
+  const std::size_t count = numbers.count();
   std::size_t end = count;
   for (const std::uint64_t in_bucket : clients_[worker].plan) {
     if (in_bucket > end) break;
     end -= in_bucket;
-    if (const Slice part = common({end, in_bucket}, shard_); part.count > 0)
-      parts.push_back({part.begin - shard_.begin, part.count});
+    const Slice here = common({end, in_bucket}, shard_);
+    if (here.count == 0) continue;
+    const bool waits = rule_.gives_turns() && takes_turns(code_, numbers.part(here));
+    for (const Slice piece : parts_of_push(here.count, waits))
+      pieces.push_back({{here.begin - shard_.begin + piece.begin, piece.count}, waits});
   }
   if (end > 0)
     throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
                          fmt::format("worker {} cuts its push so that {} of {} numbers are left: "
                                      "all ranks must train the same network",
                                      worker, end, count));
-  return parts;
+  return pieces;
+}
+
+void CentralServer::asked(Replica& replica, int worker) {
+  Client& client = clients_[worker];
+  client.asks = false;
+  if (client.in_turn < 1 || client.in_turn > client.coming.size())
+    throw TransportError(TransportError::Kind::mismatch, lane_->job_rank(worker),
+                         fmt::format("worker {} asks for its turn to send {} messages, and 1 to {} "
+                                     "are left of its push",
+                                     worker, client.in_turn, client.coming.size()));
+  queue_.push_back(worker);
+  await_numbers(replica, worker);
 }
 
 void CentralServer::await_numbers(Replica& replica, int worker) {
   Client& client = clients_[worker];
   if (client.coming.empty()) return await_request(worker);
-  const Values into = numbers_of(replica, worker).part(client.coming.front());
+  if (client.coming.front().waits && client.in_turn == 0) {
+    client.asks = true;
+    client.receive = lane_->recv(worker, kCentralTurn, bytes_of(client.in_turn));
+    return;
+  }
+  const Values into = numbers_of(replica, worker).part(client.coming.front().slice);
   const Tag tag = Tag{Purpose::gradients}.with_format(code_.format(into));
   client.receive = lane_->recv(worker, tag, code_.landing(into, client.memory));
 }

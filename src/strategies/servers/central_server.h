@@ -88,6 +88,12 @@ class CentralServer {
     Tag tag = {};                  // of the numbers
     Request lent = {};             // sends the weights themselves
   };
+  // Numbers of the shard that are one message. Of a push that was opened: one that waits for a
+  // turn, unless the worker has it.
+  struct Piece {
+    Slice slice;
+    bool waits = false;
+  };
   // A worker, as the server sees it. One receive is open from each that is neither gone nor rests,
   // so that its death is noticed whatever it does.
   struct Client {
@@ -98,7 +104,9 @@ class CentralServer {
     CentralPlan plan, next_plan;    // how this worker cuts; the one that is being received
     std::uint32_t opened = 0;       // which push it is: its last word has not come. 0: none
     bool tells_plan = false;        // the open receive is of that
-    std::vector<Slice> coming;      // parts of them that have not come; the first is being received
+    std::vector<Piece> coming;      // of the numbers, not come yet; the first is being received,
+    bool asks = false;              // or the word that asks for its turn
+    CentralTurn in_turn = 0;        // messages that it asked for, and that have not come
     std::vector<std::byte> memory;  // where that may land
     bool has_turn = false;
     std::deque<Question> questions;
@@ -121,12 +129,14 @@ class CentralServer {
   // Until the weights can change: none are on their way from where they are.
   void await_lent(Replica&);
   void await_request(int worker);
-  // The open receive is of the next part of its numbers from now on; or, where all of a push that
-  // was opened have come, of the word that ends it.
+  // The open receive is of the next piece of its numbers from now on, or of the word that asks for
+  // its turn; or, where all of a push that was opened have come, of the word that ends it.
   void await_numbers(Replica&, int worker);
   void await_plan(int worker, std::uint64_t buckets);
-  // The parts of the shard that are one message each in a push of so many numbers that it opened.
-  std::vector<Slice> parts_by_plan(int worker, std::size_t count) const;
+  // Of a push that it opened.
+  std::vector<Piece> pieces_by_plan(int worker, Values numbers) const;
+  // It asks for its turn.
+  void asked(Replica&, int worker);
   // An open push or its plan, or the word that ends it, has come. True: there is nothing else to do
   // with that.
   bool opened(Replica&, int worker);

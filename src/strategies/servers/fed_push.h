@@ -6,7 +6,9 @@
 // with all of it what they do with any push. So one push is one update, as without overlap, and the
 // same bits.
 //
-// Such pushes take no turns (see central_messages.h), and several workers' may come at once.
+// Turns (see central_messages.h): while backward runs a worker asks for one for each long part of a
+// bucket, when its gradients are final; so nobody computes who has the turn. What is left when
+// backward has ended goes as a push that waits for nothing does, all in one turn at each server.
 #pragma once
 
 #include "strategies/bucket_feed.h"
@@ -49,7 +51,12 @@ class FedPush {
   double hidden_s() const { return jobs_.hidden_s(); }
 
  private:
+  using Parts = std::vector<std::vector<PushMessage>>;  // each in the messages it goes in
+
   void send(std::size_t bucket, Transport& lane);
+  // Where buckets begin..end have something for that server.
+  Parts parts_for(int k, std::size_t begin, std::size_t end);
+  void send_to(int server, const Parts&, Transport& lane, std::vector<Pending>& sent);
 
   const Crew& crew_;
   PushCode& code_;
@@ -60,7 +67,9 @@ class FedPush {
   std::uint32_t number_ = 0;
   double share_ = 1;
   Projection owed_;
-  BucketJobs jobs_;  // the last: what is under way uses all of this
+  std::size_t sent_ = 0;       // buckets: the job's
+  bool has_computed_ = false;  // under the rank's lock: backward has ended
+  BucketJobs jobs_;            // the last: what is under way uses all of this
 };
 
 }  // namespace lockstep

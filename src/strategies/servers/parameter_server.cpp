@@ -8,8 +8,9 @@
 // then r-1, r-2, …), and give the same bits. A worker sends N elements, server k sends m|s_k|;
 // co-located, worker k sends N - |s_k| + (m-1)|s_k|: with a shard each, round-robin's 2N(m-1)/m.
 //
-// Where the run has a code for pushes (see push_code.h) a shard is one message, and a co-located
-// server sums what its own message would bring too: all workers count by what they sent.
+// Where the run has a code for pushes (see push_code.h) a co-located server sums what its own
+// message would bring too: all workers count by what they sent. A shard is one message, unless the
+// code may go in pieces.
 //
 // Where the run cuts pushes into buckets (see bucket_feed.h) each goes through all of that by
 // itself; with overlap while backward still runs, on the background's lane. Then what dedicated
@@ -17,6 +18,7 @@
 // update(). Co-located servers, whose weights are a worker's own, only sum while backward runs;
 // they step and are pulled from in update().
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <optional>
 
@@ -187,7 +189,8 @@ class ParameterServer final : public Strategy,
   void exchange(std::size_t b, Transport& lane) {
     const Slice bucket = jobs_.feed().buckets()[b];
     if (share_ != 1) scale(gradients_->part(bucket), share_);
-    crew_.push_codes ? exchange_encoded(b, bucket, lane) : exchange_plain(b, bucket, lane);
+    if (!crew_.push_codes) return exchange_plain(b, bucket, lane);
+    code_->goes_in_pieces() ? exchange_pieces(b, bucket, lane) : exchange_encoded(b, bucket, lane);
   }
 
   // Push, sum, step and pull of one bucket, piece by piece: a piece of a shard is on its way back
@@ -239,6 +242,74 @@ class ParameterServer final : public Strategy,
     messages.run();
   }
 
+  // The same by messages of the code, each of one piece.
+  void exchange_pieces(std::size_t b, Slice bucket, Transport& lane) {
+    const Slice own = common(shard_at(lane.rank(), weights_->count()), bucket);
+    const bool pulls = !overlaps_ || !crew_.colocated;
+    const std::vector<int> workers = served_workers();
+    Messages messages(lane, tag(Purpose::gradients, b), std::numeric_limits<std::size_t>::max());
+    messages.open_at_once(gradients_->is_hollow() ? 1 : crew_.colocated ? 8 : 2);
+
+    std::deque<PushMessage> sent;
+    for_each_server(bucket, [&](int server, Slice part) {
+      for (const Slice piece : pieces_of(part, bucket)) {
+        const ConstBytes bytes =
+            sent.emplace_back(encoded(*code_, gradients_->part(piece), piece.begin)).bytes;
+        messages.send(server, message_values(bytes));
+        pushed_bytes_ += bytes.size;
+      }
+    });
+
+    std::deque<Landed> landed;
+    std::vector<std::pair<Slice, Messages::Step>> summed;
+    for (const Slice piece : pieces_of(own, bucket)) {
+      if (crew_.works()) sent.push_back(encoded(*code_, gradients_->part(piece), piece.begin));
+      auto last = Messages::kStart;
+      for (const int worker : workers) {
+        Landed& push = landed.emplace_back(landed_from(worker, last == Messages::kStart, piece));
+        const Values into = message_values(code_->landing(push.values.values(), push.memory));
+        last = messages.take(worker, into, last);
+        const bool completes = worker == workers.back();
+        messages.then(last, [this, &push, &lane, pulls, completes, bytes = into.count()](Slice) {
+          add_push(push, bytes, lane);
+          if (completes) complete(push.part, pulls);
+        });
+      }
+      if (workers.empty()) complete(piece, pulls);
+      summed.emplace_back(piece, last);
+    }
+
+    if (pulls) {
+      messages.under(tag(Purpose::weights, b));
+      for (const auto& [piece, sum] : summed)
+        for (const int worker : workers) messages.send(worker, weights_->part(piece), sum);
+      for_each_server(bucket, [&](int server, Slice part) {
+        for (const Slice piece : pieces_of(part, bucket))
+          messages.take(server, landing().part(piece));
+      });
+    }
+    messages.run();
+  }
+  // Of a shard's part of the bucket, as long as those of numbers as they are. So many numbers that
+  // what a code puts under one scale stays together.
+  std::vector<Slice> pieces_of(Slice part, Slice bucket) const {
+    constexpr std::size_t kTogether = 4096;
+    const std::size_t bytes = piece_bytes(gradients_->part({0, longest_part(bucket)}));
+    const std::size_t most = bytes / size_of(Type::fp32) / kTogether * kTogether + kTogether;
+    std::vector<Slice> all;
+    for (std::size_t at = part.begin; at < part.end(); at += all.back().count)
+      all.push_back({at, std::min(most, part.end() - at)});
+    return all;
+  }
+  static Values message_values(ConstBytes bytes) {
+    return {const_cast<std::byte*>(bytes.data), bytes.size, Type::bytes};
+  }
+  // All pushes of these are summed.
+  void complete(Slice part, bool steps) {
+    scale(gradients_->part(part), 1.0 / crew_.workers);
+    if (steps) replica_->apply_gradients(step_, part);
+  }
+
   // The same as exchange_plain() by messages of a length that only their sender knows.
   void exchange_encoded(std::size_t b, Slice bucket, Transport& lane) {
     const Slice own = common(shard_at(lane.rank(), weights_->count()), bucket);
@@ -266,10 +337,9 @@ class ParameterServer final : public Strategy,
       sent.push_back(lane.send(server, push, message.bytes));
     });
 
-    for (Landed& push : landed) add_push(push, own, lane);
+    for (Landed& push : landed) add_push(push, lane.wait(push.coming).bytes, lane);
     if (own.count > 0) {
-      scale(sum, 1.0 / crew_.workers);
-      if (pulls) replica_->apply_gradients(step_, own);
+      complete(own, pulls);
       const Values mine = weights_->part(own);
       for (std::size_t i = 0; pulls && i < workers.size(); ++i)
         sent.push_back(lane.send(workers[i], pull.with_format(mine.format()), mine.bytes()));
@@ -282,29 +352,34 @@ class ParameterServer final : public Strategy,
   struct Landed {
     int worker;
     bool is_first;  // of the sum
+    Slice part;
     Scratch values;
     std::vector<std::byte> memory;
     Pending coming;
   };
+  // Where a worker's push of that part comes to; a server that works has the first itself.
+  Landed landed_from(int worker, bool is_first, Slice part) const {
+    return {worker, is_first && !crew_.works(), part, Scratch(*gradients_, part.count), {}, {}};
+  }
   std::vector<Landed> await_pushes(std::size_t b, Slice own, Transport& lane) const {
     std::vector<Landed> all;
     if (own.count == 0) return all;
     const Values like = gradients_->part(own);
     for (const int worker : served_workers()) {
-      Landed& push = all.emplace_back(
-          Landed{worker, !crew_.works() && all.empty(), Scratch(like, own.count), {}, {}});
+      Landed& push = all.emplace_back(landed_from(worker, all.empty(), own));
       push.coming = lane.recv(worker, tag(Purpose::gradients, b).with_format(code_->format(like)),
                               code_->landing(push.values.values(), push.memory));
     }
     return all;
   }
-  void add_push(Landed& push, Slice own, Transport& lane) const {
-    const std::size_t bytes = lane.wait(push.coming).bytes;
-    const Values values = push.values.values(), sum = gradients_->part(own);
-    if (!code_->decode(code_->landing(values, push.memory).part(0, bytes), own.begin, values))
+  // A message of so many bytes has come.
+  void add_push(Landed& push, std::size_t bytes, Transport& lane) const {
+    const Values values = push.values.values(), sum = gradients_->part(push.part);
+    const Bytes message = code_->landing(values, push.memory).part(0, bytes);
+    if (!code_->decode(message, push.part.begin, values))
       throw TransportError(TransportError::Kind::mismatch, lane.job_rank(push.worker),
                            fmt::format("worker {} sent {} bytes that are no push of {} numbers",
-                                       push.worker, bytes, own.count));
+                                       push.worker, bytes, push.part.count));
     if (push.is_first)
       copy(sum.bytes(), values.bytes());
     else

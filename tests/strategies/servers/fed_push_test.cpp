@@ -26,6 +26,13 @@ Training together(int workers, int servers, bool colocated) {
   return t;
 }
 
+auto in_so_many(int buckets, std::size_t count) {
+  const std::size_t bytes = size_of(Type::fp32) * count / buckets;
+  return [bytes](std::span<const TensorGradient> tensors) {
+    return buckets_by_size(tensors, bytes, bytes);
+  };
+}
+
 class FedPushIn : public ::testing::TestWithParam<World> {};
 
 // Numbers that round, too.
@@ -133,9 +140,7 @@ class FedPushInTime : public ::testing::Test {
   // In four buckets.
   static ApartTraining beside_backward(ApartTraining t) {
     t = overlapped(std::move(t));
-    t.push_buckets->plan = [bytes = t.count](std::span<const TensorGradient> tensors) {
-      return buckets_by_size(tensors, bytes, bytes);
-    };
+    t.push_buckets->plan = in_so_many(4, t.count);
     return t;
   }
   static ApartOutcome run(const ApartTraining& t,
@@ -222,6 +227,53 @@ TEST_F(FedPushInTime, GoesOnWithoutAWorkerThatDiedInTheMidstOfAPush) {
   without.workers = 2;
   for (std::size_t i = 0; i < t.count; ++i)
     EXPECT_EQ(outcome[0].model[i], static_cast<double>(i % 7) - t.rate * whole_sum(without, i));
+}
+
+// Where the line is what workers wait for: a step takes no longer than without overlap (see
+// AspOnALine in asp_test.cpp), in four buckets or in one.
+class FedPushOnALine : public ::testing::TestWithParam<std::tuple<int, int>> {};
+TEST_P(FedPushOnALine, TakesNoLongerThanPushesThatWait) {
+  const auto [workers, buckets] = GetParam();
+  ApartTraining t = overlapped(apart("asp", workers, 1));
+  t.count = 4 * 72'000;
+  t.steps = 8;
+  t.push_buckets->plan = in_so_many(buckets, t.count);
+  t.memory = Memory::hollow;
+  t.step_s.assign(workers, 0.05);
+  SimulatedCluster cluster;
+  cluster.ranks = t.ranks();
+  cluster.bandwidth_bytes_per_s = 10 * 4.0 * static_cast<double>(t.count);  // ten vectors a second
+  ApartOutcome outcome(t.ranks());
+  run_simulated(cluster, [&](Rank& rank) { outcome[rank.rank()] = train_apart(t, rank); });
+  const double step_s = std::max(0.05 + 2 * (0.1 + 0.1 / 8), workers * 0.1);
+  for (int w = 0; w < workers; ++w) {
+    EXPECT_LT(outcome[w].trained_s, 1.02 * t.steps * step_s + workers * 0.1) << w;
+    EXPECT_EQ(outcome[w].exchanged.bytes_sent, t.steps * 4 * t.count);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Workers, FedPushOnALine,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 5),
+                                            ::testing::Values(1, 4)));
+
+// Numbers of pushes that take turns are those of pushes that do not, with several servers too.
+TEST_P(FedPushIn, LongPushesTakeTurnsAndNothingIsLost) {
+  std::vector<ApartTraining> trainings;
+  for (const int servers : {1, 2}) {
+    ApartTraining& t = trainings.emplace_back(overlapped(apart("asp", 3, servers)));
+    t.count = 12 * 18'000;
+    // A bucket's part of a shard is longer than 256 KiB, or shorter.
+    t.push_buckets->plan = in_so_many(3, t.count);
+    t.steps = 4;
+    t.gradient = whole_gradient;
+    t.audit = true;
+  }
+  const auto outcomes = run_apart_all(GetParam(), trainings);
+  for (std::size_t k = 0; k < trainings.size(); ++k) {
+    const ApartTraining& t = trainings[k];
+    expect_all_got_the_model(t, outcomes[k]);
+    for (std::size_t i = 0; i < t.count; i += 9'999)
+      EXPECT_EQ(outcomes[k][0].model[i], static_cast<double>(i % 7) - t.rate * whole_sum(t, i));
+  }
 }
 
 // A plan that was measured goes with the state of the worker.
