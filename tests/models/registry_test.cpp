@@ -3,14 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "core/error.h"
 #include "folder.h"
+#include "replica/blocks.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using ::testing::UnorderedElementsAreArray;
 
 const ModelInput kMnist{{1, 28, 28}, 10};
 const ModelInput kCifar{{3, 32, 32}, 10};
@@ -69,6 +74,78 @@ TEST(Models, DeepAndWideOnesGiveOneScoreAClass) {
               (at::IntArrayRef{2, 7}))
         << name;
 }
+
+// What every network promises that says its blocks, and every one here does.
+class ModelBlocks : public ::testing::TestWithParam<std::string> {
+ protected:
+  const ModelInput input_{{3, 32, 32}, 7};
+  const std::unique_ptr<Network> network_ = make_model(GetParam(), input_);
+  const std::vector<Block> blocks_ = network_->blocks();
+};
+
+TEST_P(ModelBlocks, ComputeWhatTheNetworkDoes) {
+  const torch::Tensor x = torch::rand({2, 3, 32, 32});
+  ASSERT_GE(blocks_.size(), 2u);
+  for (const bool training : {true, false}) {
+    network_->train(training);
+    torch::manual_seed(7);
+    const torch::Tensor whole = network_->forward(x);
+    torch::manual_seed(7);
+    EXPECT_TRUE(torch::equal(run_blocks(blocks_, x), whole)) << (training ? "training" : "in use");
+  }
+}
+
+TEST_P(ModelBlocks, HoldEachParameterAndBufferOnce) {
+  const auto names_in = [](const std::vector<NamedTensor>& tensors) {
+    std::vector<std::string> names;
+    for (const NamedTensor& t : tensors) names.push_back(t.name);
+    return names;
+  };
+  const std::vector<std::string> order = names_in(network_->parameters());
+  std::vector<std::string> parameters, buffers;
+  for (const Block& block : blocks_) {
+    EXPECT_FALSE(block.parameters.empty()) << block.name << " could be a part of another block";
+    const auto own = names_in(block.parameters);
+    EXPECT_TRUE(std::ranges::is_sorted(own, {}, [&](const std::string& name) {
+      return std::ranges::find(order, name);
+    })) << block.name;
+    parameters.insert(parameters.end(), own.begin(), own.end());
+    const auto statistics = names_in(block.buffers);
+    buffers.insert(buffers.end(), statistics.begin(), statistics.end());
+  }
+  EXPECT_THAT(parameters, UnorderedElementsAreArray(order));
+  EXPECT_THAT(buffers, UnorderedElementsAreArray(names_in(network_->buffers())));
+}
+
+TEST_P(ModelBlocks, TakeWhatWasGivenAndWriteIntoNoneOfIt) {
+  std::map<std::string, torch::Tensor> given;
+  torch::Tensor x = torch::rand({2, 3, 32, 32});
+  for (const Block& block : blocks_) {
+    std::vector<torch::Tensor> handed{x.detach().clone().requires_grad_()};
+    for (const std::string& name : block.takes) {
+      ASSERT_TRUE(given.contains(name)) << block.name << " takes " << name;
+      handed.push_back(given[name].detach().clone().requires_grad_());
+    }
+    const Block::Output output = block.forward(handed[0], std::span(handed).subspan(1));
+    for (const torch::Tensor& tensor : handed) EXPECT_EQ(tensor._version(), 0u) << block.name;
+    ASSERT_EQ(output.given.size(), block.gives.size()) << block.name;
+    for (std::size_t i = 0; i < block.gives.size(); ++i)
+      EXPECT_TRUE(given.emplace(block.gives[i], output.given[i]).second) << block.gives[i];
+    x = output.main;
+  }
+}
+
+std::vector<std::string> names_of_models() {
+  std::vector<std::string> names;
+  for (const ModelRow& row : models()) names.emplace_back(row.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(, ModelBlocks, ::testing::ValuesIn(names_of_models()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 TEST(Models, ZeroGammaStartsBlocksAsIdentities) {
   const auto network = make_model("resnet20:zero_gamma=on", kCifar);
