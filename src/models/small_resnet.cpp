@@ -91,7 +91,7 @@ std::unique_ptr<Network> make_resnet32(const Options& options, const ModelInput&
   return make<false>(options, input, 32, options.flag("zero_gamma"));
 }
 
-std::unique_ptr<Network> make_resnet110v2(const Options& options, const ModelInput& input) {
+std::unique_ptr<Network> make_resnet110(const Options& options, const ModelInput& input) {
   return make<true>(options, input, 110, false);
 }
 
