@@ -78,7 +78,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"gossip:p=0.5", 3, "--transport ucx"},
                       Case{"ad-psgd", 3, "--transport loopback"},
                       // Plans that come of times.
-                      Case{"all-reduce", 3, "--overlap merged --collective ring"},
                       Case{"asp", 2, "--overlap merged"}, Case{"ssp", 2, "--overlap merged"}),
     [](const auto& info) {
       std::string name = info.param.strategy + std::to_string(info.param.workers) + info.param.more;

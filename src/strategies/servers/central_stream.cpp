@@ -210,8 +210,8 @@ class CentralStream::Job {
       if (due_.empty() && !model && open_.empty()) s_.running_ = false;
       if (!s_.running_) return false;
     }
+    if (model) model_ = model;
     start_orders();
-    if (model) for_each_server([&](int k) { ask_model(k, model->part(s_.shard(k))); });
     return true;
   }
 
@@ -225,6 +225,10 @@ class CentralStream::Job {
       for_each_server([&](int k) { push(order, k); });
       if (order->unsent == 0) sent(*order);
     }
+    // Not between the parts of a push and the word that ends it.
+    if (!due_.empty() || !model_) return;
+    const Values model = *std::exchange(model_, std::nullopt);
+    for_each_server([&](int k) { ask_model(k, model.part(s_.shard(k))); });
   }
   void push(const std::shared_ptr<Order>& order, int k) {
     if (order->opening) {
@@ -343,6 +347,7 @@ class CentralStream::Job {
   // By server: questions without an answer, and messages that the next one still lacks.
   std::vector<int> asked_, listening_;
   std::deque<std::shared_ptr<Order>> due_;  // not started
+  std::optional<Values> model_;             // asked for after these
   bool part_is_under_way_ = false;
 };
 
