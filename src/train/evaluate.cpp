@@ -143,12 +143,12 @@ Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::ui
 
 void evaluate(Transport& workers, Learner& learner, const Experiment& experiment,
               const Model& model, std::span<const float> own, bool takes_part, Score& score,
-              Transport* stages) {
+              Transport* pipeline) {
   const double apart = takes_part ? distance(own, model.weights) : 0;
   const AsModel as_model(learner, model);
   const std::size_t classes = experiment.data.test->classes();
   const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
-  Tally tally = tally_of(learner, mine, stages);
+  Tally tally = tally_of(learner, mine, pipeline);
   for (auto* by_class : {&tally.correct, &tally.samples, &tally.answers}) by_class->resize(classes);
   // Not the memory that the model was copied to: what the network has answered with.
   if (experiment.config.audit) prove_same(learner.held_by_network(), model, "scored");

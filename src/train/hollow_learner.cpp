@@ -12,16 +12,19 @@ class HollowLearner final : public Learner {
       : replica_(experiment.parameters, Options::name_in(experiment.config.optimizer) == "lars") {}
 
   Replica& replica() override { return replica_; }
-  int open_step(std::uint64_t) override { return 1; }
-  int open_task_batch(std::size_t, std::uint64_t) override { return 1; }
-  int open_test(Slice) override { return 0; }
-  Values forward(int) override { return kNoValues; }
+  void open_step(std::uint64_t) override { tests_ = false; }
+  void open_task_batch(std::size_t, std::uint64_t) override { tests_ = false; }
+  void open_test(Slice) override { tests_ = true; }
+  std::vector<Action> actions() const override {
+    if (tests_) return {};
+    return {{StagePass::forward}, {StagePass::backward}};
+  }
   // Gradients become final from the last parameter to the first, as in most networks.
-  Values backward(int) override {
+  std::vector<Passage> run(const Action& action) override {
     const std::span<const Parameter> parameters = replica_.parameters();
-    if (ready_)
+    if (ready_ && action.pass == StagePass::backward)
       for (auto next = parameters.rbegin(); next != parameters.rend(); ++next) ready_(next->slice);
-    return kNoValues;
+    return {};
   }
   double end_step() override { return 0; }
   Tally end_test() override { return {}; }
@@ -37,6 +40,7 @@ class HollowLearner final : public Learner {
  private:
   SizedReplica replica_;
   std::function<void(Slice)> ready_;
+  bool tests_ = false;
   const Times times_;
 };
 

@@ -92,7 +92,8 @@ struct Trainee {
   Learner& learner;
   Replica& replica;  // the learner's, which tells the clock how long its optimiser took
   Strategy& strategy;
-  Transport* stages = nullptr;  // the stages of its network, in order; none: it has the whole
+  // The workers that its network is cut over, in order; none: it has the whole.
+  Transport* pipeline = nullptr;
 
   // Of the whole run, also of the part before it was resumed.
   Contributions contributions(const RunState&) const;

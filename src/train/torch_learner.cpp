@@ -144,30 +144,34 @@ class TorchLearner final : public Learner {
 
   Replica& replica() override { return replica_; }
 
-  int open_step(std::uint64_t step) override {
+  void open_step(std::uint64_t step) override {
     const double start = wall_now();
-    return open(train_->batch(step), start, step);
+    open(train_->batch(step), start, step);
   }
-  int open_task_batch(std::size_t i, std::uint64_t step) override {
+  void open_task_batch(std::size_t i, std::uint64_t step) override {
     const double start = wall_now();
-    return open(task_->batch(i), start, step);
+    open(task_->batch(i), start, step);
   }
-  int open_test(Slice part) override {
-    test_.emplace(experiment_, part);
-    return test_->batches();
-  }
+  void open_test(Slice part) override { test_.emplace(experiment_, part); }
 
-  Values forward(int micro) override {
+  std::vector<Action> actions() const override {
+    std::vector<Action> all;
+    for (int batch = 0; test_ && batch < test_->batches(); ++batch)
+      all.push_back({.pass = StagePass::forward, .micro = batch});
+    if (!test_ && batch_.x.size(0) > 0) all = {{StagePass::forward}, {StagePass::backward}};
+    return all;
+  }
+  std::vector<Passage> run(const Action& action) override {
+    if (action.pass == StagePass::backward) {
+      replica_.backward(loss_);
+      return {};
+    }
     if (test_)
-      test_->answer(micro, [&](const auto& x) { return replica_.predict(x); });
+      test_->answer(action.micro, [&](const auto& x) { return replica_.predict(x); });
     else
       loss_ = replica_.forward(batch_.x, batch_.y, cross_entropy);
     forward_end_ = wall_now();
-    return kNoValues;
-  }
-  Values backward(int) override {
-    replica_.backward(loss_);
-    return kNoValues;
+    return {};
   }
 
   double end_step() override {
@@ -258,7 +262,7 @@ class TorchLearner final : public Learner {
             {turns.take, turns.give}};
   }
 
-  int open(Batch batch, double start, std::uint64_t step) {
+  void open(Batch batch, double start, std::uint64_t step) {
     batch_ = std::move(batch);
     start_ = forward_end_ = start;
     times_.ready.clear();
@@ -266,7 +270,6 @@ class TorchLearner final : public Learner {
     step_ = step;
     std::feclearexcept(kBadArithmetic);
     replica_.begin();
-    return batch_.x.size(0) > 0 ? 1 : 0;
   }
 
   void open_train() {

@@ -126,7 +126,8 @@ void score_together(const Trainee& trainee, Timetable& timetable, Recorder& reco
     const Model model = model_of(members.workers(), trainee.strategy, trainee.learner,
                                  state.log.own_samples(), experiment.config.audit);
     evaluate(members.workers(), trainee.learner, experiment, model,
-             floats(trainee.replica.weights()), trainee.strategy.mass() > 0, score, trainee.stages);
+             floats(trainee.replica.weights()), trainee.strategy.mass() > 0, score,
+             trainee.pipeline);
   }
   recorder.evaluated(start, works ? clock.now() : start, taken);
   recorder.keep(state.log, score, state.log.samples(), members.leads());

@@ -10,39 +10,26 @@
 namespace lockstep {
 namespace {
 
-constexpr Tag kActivations = channels::kActivations,
-              kTheirGradients = channels::kActivationGradients;
+// Gradients of what passed between stages go back; all else goes forward.
+Tag tag_of(const Passage& passage) {
+  const Action& action = passage.action;
+  return passage_channel(passage.link, action.replica, action.pass != StagePass::forward,
+                         action.micro);
+}
 
-// What passes between this stage and its neighbours. The learner keeps what is sent in place until
-// the step ends, and so sends are ended then.
-class StageLinks {
- public:
-  explicit StageLinks(Transport* stages) : stages_(stages) {}
-
-  void receive(int from, Tag tag, Values into) {
-    if (into.count() > 0) stages_->wait(stages_->recv(stages_->rank() + from, tag, into.bytes()));
+// Runs the actions of the open batch. What is sent stays in place until the batch is closed, and
+// so sends are ended after the last action: none may wait for a receiver that has other work first.
+void run_actions(Learner& learner, Transport* pipeline, const AfterAction& after) {
+  std::vector<Pending> sent;
+  for (const Action& action : learner.actions()) {
+    for (const Passage& needed : learner.needs(action))
+      pipeline->wait(pipeline->recv(needed.worker, tag_of(needed), needed.numbers.bytes()));
+    const std::vector<Passage> made = learner.run(action);
+    if (after) after(action);
+    for (const Passage& one : made)
+      sent.push_back(pipeline->send(one.worker, tag_of(one), one.numbers.bytes()));
   }
-  void send(int to, Tag tag, Values numbers) {
-    if (numbers.count() > 0)
-      open_.push_back(stages_->send(stages_->rank() + to, tag, numbers.bytes()));
-  }
-  void end() {
-    for (Pending& sent : open_) stages_->wait(sent);
-    open_.clear();
-  }
-
- private:
-  Transport* const stages_;
-  std::vector<Pending> open_;
-};
-
-void forward_all(Learner& learner, int micro_batches, StageLinks& links, const AfterPass& after) {
-  for (int m = 0; m < micro_batches; ++m) {
-    links.receive(-1, kActivations, learner.input(m));
-    const Values output = learner.forward(m);
-    if (after) after(Pass::forward, m);
-    links.send(+1, kActivations, output);
-  }
+  for (Pending& one : sent) pipeline->wait(one);
 }
 
 Fed* fed_part(const Strategy& strategy) {
@@ -52,23 +39,14 @@ Fed* fed_part(const Strategy& strategy) {
 
 }  // namespace
 
-double compute(Learner& learner, int micro_batches, Transport* stages, const AfterPass& after) {
-  StageLinks links(stages);
-  forward_all(learner, micro_batches, links, after);
-  for (int m = 0; m < micro_batches; ++m) {
-    links.receive(+1, kTheirGradients, learner.output_gradient(m));
-    const Values gradient = learner.backward(m);
-    if (after) after(Pass::backward, m);
-    links.send(-1, kTheirGradients, gradient);
-  }
-  links.end();
+double compute(Learner& learner, Transport* pipeline, const AfterAction& after) {
+  run_actions(learner, pipeline, after);
   return learner.end_step();
 }
 
-Tally tally_of(Learner& learner, Slice part, Transport* stages) {
-  StageLinks links(stages);
-  forward_all(learner, learner.open_test(part), links, {});
-  links.end();
+Tally tally_of(Learner& learner, Slice part, Transport* pipeline) {
+  learner.open_test(part);
+  run_actions(learner, pipeline, {});
   return learner.end_test();
 }
 
@@ -106,17 +84,17 @@ void Stepper::take(const Generation& members, std::uint64_t number) {
   const Step step = step_at(number);
   take(members, step, number + 1, [&] {
     trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.rank.rank()));
-    return trainee_.learner.open_step(number);
+    trainee_.learner.open_step(number);
   });
 }
 
 double Stepper::take_of_task(const Generation& members, const Step& step, std::size_t batch) {
   return take(members, step, ++of_tasks_,
-              [&] { return trainee_.learner.open_task_batch(batch, step.number); });
+              [&] { trainee_.learner.open_task_batch(batch, step.number); });
 }
 
 double Stepper::take(const Generation& members, const Step& step, std::uint64_t taken,
-                     const std::function<int()>& open) {
+                     const std::function<void()>& open) {
   Strategy& strategy = trainee_.strategy;
   StepClock& clock = state_.clock;
   ProgressLog& log = state_.log;
@@ -147,37 +125,39 @@ double Stepper::take(const Generation& members, const Step& step, std::uint64_t 
 }
 
 double Stepper::compute_step(const Step& step, std::size_t samples,
-                             const std::function<int()>& open) {
+                             const std::function<void()>& open) {
   if (fed_) fed_->expect(trainee_.replica, step);
-  const int micro_batches = open();
-  if (trainee_.experiment.simulation) return simulate_step(micro_batches, samples);
-  const double loss = compute(trainee_.learner, micro_batches, trainee_.stages);
+  open();
+  if (trainee_.experiment.simulation) return simulate_step(samples);
+  const double loss = compute(trainee_.learner, trainee_.pipeline);
   const double now = trainee_.rank.clock.now();
   state_.clock.backward(now - trainee_.learner.last().backward_s, now);
   return loss;
 }
 
-double Stepper::simulate_step(int micro_batches, std::size_t samples) {
+double Stepper::simulate_step(std::size_t samples) {
   const ComputeTime& time = trainee_.experiment.simulation->compute;
   Clock& clock = trainee_.rank.clock;
   // The time of a step is that of the largest batch, which is the first worker's.
   const auto full = static_cast<double>(trainee_.experiment.full_batch(0));
   const double all_s =
       time.of(trainee_.rank.rank(), static_cast<double>(samples) / full, state_.luck);
-  const int passes = std::max(1, micro_batches);
+  const std::vector<Action> actions = trainee_.learner.actions();
+  const auto is_forward = [](const Action& a) { return a.pass == StagePass::forward; };
+  const auto passes =
+      static_cast<double>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(actions, is_forward)));
   const double backward_s = all_s * time.backward / passes;  // of the last micro-batch
   const double begun_s = all_s * (time.forward + time.backward) - backward_s;
   double charged_s = 0;
   // The last backward is charged below, between the parts of the gradients that it told.
-  const auto charge = [&](Pass pass, int micro) {
-    if (pass == Pass::backward && micro + 1 == passes) return;
-    const double pass_s = pass == Pass::forward ? all_s * time.forward / passes : backward_s;
+  const auto charge = [&](const Action& action) {
+    if (action == actions.back()) return;
+    const double pass_s = is_forward(action) ? all_s * time.forward / passes : backward_s;
     clock.charge(pass_s);
     charged_s += pass_s;
   };
-  const bool whole = !trainee_.stages && passes == 1;
-  const double loss =
-      compute(trainee_.learner, micro_batches, trainee_.stages, whole ? AfterPass{} : charge);
+  const bool whole = !trainee_.pipeline && passes == 1;
+  const double loss = compute(trainee_.learner, trainee_.pipeline, whole ? AfterAction{} : charge);
   const double backward_at = clock.now() + begun_s - charged_s;
   state_.clock.backward(backward_at, backward_at + backward_s);
 

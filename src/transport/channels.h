@@ -64,8 +64,6 @@
   CHANNEL(kScoreWeights, evaluation, 0x113, "scores: weights")                               \
   CHANNEL(kScoreStatistics, evaluation, 0x114, "scores: statistics")                         \
   CHANNEL(kScoreModel, evaluation, 0x115, "scores: a whole model")                           \
-  CHANNEL(kActivations, activations, 0x120, "what a stage hands to the next")                \
-  CHANNEL(kActivationGradients, activations, 0x121, "their gradients, on the way back")      \
   /* lockstep/ */                                                                            \
   CHANNEL(kAveragerAgreement, setup, 2, "what all ranks of an averager must agree on")       \
   CHANNEL(kAveragerWeights, setup, 3, "the weights that an averager starts from")            \
@@ -91,6 +89,7 @@ constexpr bool all_differ() {
   for (const std::uint32_t& key : keys) {
     const std::uint32_t number = key & 0xffffff;
     if (number >= kFirstOwn && number < kFirstOwn + kOwnNumbers) return false;
+    if (key >> 24 == std::uint32_t(Purpose::activations)) return false;  // see passage_channel()
     for (const std::uint32_t* other = keys; other != &key; ++other)
       if (*other == key) return false;
   }
@@ -102,6 +101,22 @@ static_assert(all_differ(), "two channels have the same purpose and number");
 }  // namespace lockstep::channels
 
 namespace lockstep {
+
+// What passes between the stages of a pipeline goes under numbers of its own, below kFirstOwn: by
+// link, replica, direction and micro-batch. Micro-batches that are kPassageMicros apart share one;
+// they are sent and received in the same order.
+inline constexpr int kPassageLinks = 4096, kPassageReplicas = 2, kPassageMicros = 512;
+// `back`: a gradient, on its way to an earlier stage.
+constexpr Tag passage_channel(int link, int replica, bool back, int micro) {
+  if (link < 0 || link >= kPassageLinks || replica < 0 || replica >= kPassageReplicas)
+    throw UsageError(
+        fmt::format("link {} of replica {} of a pipeline: there can be {} links and {} replicas",
+                    link, replica, kPassageLinks, kPassageReplicas));
+  const int row = (link * kPassageReplicas + replica) * 2 + (back ? 1 : 0);
+  return {Purpose::activations,
+          static_cast<std::uint32_t>(row * kPassageMicros + micro % kPassageMicros)};
+}
+static_assert(kPassageLinks * kPassageReplicas * 2 * kPassageMicros <= channels::kFirstOwn);
 
 // Channel `number` of a program of one's own: 0 to kOwnNumbers - 1.
 constexpr Tag own_channel(Purpose purpose, std::uint32_t number = 0) {

@@ -43,27 +43,58 @@ class ToyStage final : public Learner {
   }
 
   Replica& replica() override { return replica_; }
-  int open_step(std::uint64_t step) override {
+  void open_step(std::uint64_t step) override {
     step_ = step;
     loss_ = 0;
     tested_ = false;
     std::ranges::fill(replica_.gradient_span(), 0.0f);
-    return open_batch();
+    open_batch();
   }
-  int open_task_batch(std::size_t, std::uint64_t step) override { return open_step(step); }
-  int open_test(Slice) override {
+  void open_task_batch(std::size_t, std::uint64_t step) override { open_step(step); }
+  void open_test(Slice) override {
     tested_ = true;
     tally_ = {};
-    return open_batch();
+    open_batch();
   }
 
-  Values input(int micro) override {
-    return first_ == 0 ? kNoValues : values_of(activations_[first_][micro]);
+  std::vector<Action> actions() const override {
+    std::vector<Action> all;
+    for (const StagePass pass : {StagePass::forward, StagePass::backward})
+      for (int micro = 0; micro < kMicroBatches; ++micro)
+        if (pass == StagePass::forward || !tested_)
+          all.push_back({.pass = pass, .stage = stage(), .micro = micro});
+    return all;
   }
-  Values output_gradient(int micro) override {
-    return last_ == kLayers ? kNoValues : values_of(gradients_[last_][micro]);
+  std::vector<Passage> needs(const Action& action) override {
+    const bool forward = action.pass == StagePass::forward;
+    if (forward ? first_ == 0 : last_ == kLayers) return {};
+    const int from = forward ? stage() - 1 : stage() + 1;
+    const Action sends{.pass = action.pass, .stage = from, .micro = action.micro};
+    auto& at = forward ? activations_[first_] : gradients_[last_];
+    return {{from, 0, sends, values_of(at[action.micro])}};
   }
-  Values forward(int micro) override {
+  std::vector<Passage> run(const Action& action) override {
+    const bool forward = action.pass == StagePass::forward;
+    forward ? this->forward(action.micro) : backward(action.micro);
+    if (forward ? last_ == kLayers : first_ == 0) return {};
+    auto& made = forward ? activations_[last_] : gradients_[first_];
+    return {{forward ? stage() + 1 : stage() - 1, 0, action, values_of(made[action.micro])}};
+  }
+  double end_step() override { return loss_; }
+  Tally end_test() override { return tally_; }
+  void on_slice_ready(std::function<void(Slice)> ready) override { ready_ = std::move(ready); }
+  const Times& last() const override { return times_; }
+
+  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
+  void save_model(const std::string&) override {}
+  Model held_by_network() override { return {}; }
+  Model read_model(const std::string&) override { return {}; }
+  std::vector<Blob> state() override { return {}; }
+  void restore(const Checkpoint&, int) override {}
+
+ private:
+  int stage() const { return static_cast<int>(first_); }
+  void forward(int micro) {
     if (first_ == 0)
       for (std::size_t i = 0; i < activations_[0][micro].size(); ++i)
         activations_[0][micro][i] = sample(micro, i);
@@ -77,11 +108,9 @@ class ToyStage final : public Learner {
           activations_[layer + 1][micro][s * out + o] = sum;
         }
     }
-    if (last_ < kLayers) return values_of(activations_[last_][micro]);
-    answer(micro);
-    return kNoValues;
+    if (last_ == kLayers) answer(micro);
   }
-  Values backward(int micro) override {
+  void backward(int micro) {
     for (std::size_t layer = last_; layer-- > first_;) {
       const std::size_t in = kWidths[layer], out = kWidths[layer + 1];
       Floats& below = gradients_[layer][micro];
@@ -97,21 +126,7 @@ class ToyStage final : public Learner {
       if (micro + 1 == kMicroBatches && ready_)
         ready_({weights_before(layer) - weights_before(first_), in * out});
     }
-    return first_ > 0 ? values_of(gradients_[first_][micro]) : kNoValues;
   }
-  double end_step() override { return loss_; }
-  Tally end_test() override { return tally_; }
-  void on_slice_ready(std::function<void(Slice)> ready) override { ready_ = std::move(ready); }
-  const Times& last() const override { return times_; }
-
-  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
-  void save_model(const std::string&) override {}
-  Model held_by_network() override { return {}; }
-  Model read_model(const std::string&) override { return {}; }
-  std::vector<Blob> state() override { return {}; }
-  void restore(const Checkpoint&, int) override {}
-
- private:
   static float draw(std::size_t i) { return static_cast<float>((i * 37 + 11) % 19) / 19 - 0.5f; }
   float sample(int micro, std::size_t i) const {
     return draw(1000 * step_ + 100 * static_cast<std::size_t>(micro) + 7 * number_ + i);
@@ -122,11 +137,10 @@ class ToyStage final : public Learner {
   float weight(std::size_t layer, std::size_t o, std::size_t i) {
     return replica_.weight_span()[at(layer, o, i)];
   }
-  int open_batch() {
+  void open_batch() {
     for (std::size_t layer = 0; layer <= kLayers; ++layer)
       activations_[layer] = gradients_[layer] =
           std::vector(kMicroBatches, Floats(kSamples * kWidths[layer]));
-    return kMicroBatches;
   }
   void answer(int micro) {
     const Floats& answers = activations_[kLayers][micro];
@@ -161,7 +175,8 @@ Ended train_part(ToyStage& learner, Transport* stages,
                  const std::function<void(std::uint64_t step)>& exchange) {
   Ended ended;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
-    ended.losses.push_back(compute(learner, learner.open_step(step), stages));
+    learner.open_step(step);
+    ended.losses.push_back(compute(learner, stages));
     exchange(step);
   }
   ended.losses.push_back(tally_of(learner, kTestSet, stages).loss_sum);
@@ -243,8 +258,9 @@ TEST(Stage, TellsEachPartOfTheGradientsOnceWhenItIsFinal) {
     EXPECT_TRUE(last_backward);
     told.push_back(part);
   });
-  compute(whole, whole.open_step(0), nullptr, [&](Pass pass, int micro) {
-    last_backward = pass == Pass::backward && micro + 2 == kMicroBatches;
+  whole.open_step(0);
+  compute(whole, nullptr, [&](const Action& action) {
+    last_backward = action.pass == StagePass::backward && action.micro + 2 == kMicroBatches;
   });
   EXPECT_EQ(told, (std::vector<Slice>{{12, 8}, {0, 12}}));
 }
