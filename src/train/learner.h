@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,9 @@ struct Passage {
   int link = 0;    // which of the pipeline's links, counted alike on all workers
   Action action;   // the one that sends it: its replica, pass and micro-batch tell messages apart
   Values numbers;  // the learner's memory; hollow where there are no numbers
+  // Of what is sent: keeps the memory in place until it is on its way. None: the learner does,
+  // until the batch is closed.
+  std::shared_ptr<const void> keeps = {};
 };
 
 class Learner {
@@ -84,17 +88,18 @@ class Learner {
   // None without samples.
   virtual std::vector<Action> actions() const = 0;
   // What comes from other workers and must be there before that action is run. The memory is the
-  // learner's, and may be asked for and filled as soon as the batch is open.
+  // learner's from the call on: it is asked for once, some actions ahead of that one.
   virtual std::vector<Passage> needs(const Action&) { return {}; }
-  // Runs it. Returns what is to be sent to other workers, which stays in place until the batch is
-  // closed. What passes between stages of this rank is the learner's own affair.
+  // Runs it. Returns what is to be sent to other workers. What passes between stages of this rank
+  // is the learner's own affair.
   virtual std::vector<Passage> run(const Action&) = 0;
 
   // These close it.
   //
   // After the last action: the gradients are now the mean over the samples of the batch. Returns
-  // the mean loss, 0 where this stage computes none. BadGradient names rank, step and parameter if
-  // a gradient is not finite.
+  // the mean loss; where a batch's losses are computed by several workers of a pipeline, this one's
+  // part of it (those of all add up to the mean), and 0 where it computes none. BadGradient names
+  // rank, step and parameter if a gradient is not finite.
   virtual double end_step() = 0;
   // After the last action of a part of the test set.
   virtual Tally end_test() = 0;
@@ -133,6 +138,9 @@ class Learner {
   // stay valid until the next call of anything here.
   virtual std::vector<Blob> state() = 0;
   virtual void restore(const Checkpoint&, int rank) = 0;
+  // The most bytes that tensors have taken in a step, with weights, gradients and the optimiser's
+  // state. Of the process, so of a rank that has one to itself. None: it computes nothing.
+  virtual std::optional<std::uint64_t> peak_tensor_bytes() { return {}; }
   // Files of the training data found damaged and replaced so far.
   virtual std::vector<std::string> damaged() const { return {}; }
 };

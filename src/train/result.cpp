@@ -127,6 +127,7 @@ Json to_json(const RankReport& r) {
           {"peak_rss_bytes", used(&Usage::peak_rss_bytes)},
           {"peak_private_bytes", peak(&MemoryPeaks::private_bytes)},
           {"peak_shared_bytes", peak(&MemoryPeaks::shared_bytes)},
+          {"peak_tensor_bytes", r.peak_tensor_bytes ? Json(*r.peak_tensor_bytes) : Json(nullptr)},
           {"shared_bytes", used(&Usage::shared_bytes)},
           {"bytes_sent", r.exchanged.bytes_sent},
           {"bytes_received", r.exchanged.bytes_received},

@@ -80,7 +80,10 @@ RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const R
                     trainee.contributions(state),
                     {},
                     figures_of(trainee.strategy).sends,
-                    figures_of(trainee.strategy).coding};
+                    figures_of(trainee.strategy).coding,
+                    {}};
+  if (!experiment.simulation && works)
+    report.peak_tensor_bytes = trainee.learner.peak_tensor_bytes();
   if (!experiment.in_step() && works && trainee.crew.servers == 0)
     report.mass = trainee.strategy.mass();
   return report;
