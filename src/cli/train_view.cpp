@@ -101,9 +101,12 @@ void TrainView::step(const Progress& p) {
 
 void TrainView::score(const Score& s, int epoch) {
   const std::string of = epochs_ > 0 ? fmt::format("/{}", epochs_) : "";
+  const std::string overlap =
+      s.dice && s.iou ? fmt::format("  Dice {:.2f} %  IoU {:.2f} %", 100 * *s.dice, 100 * *s.iou)
+                      : "";
   out_.pass_on(fmt::format(
-      "{}epoch {}{}  step {}  train loss {:.4f}  test loss {:.4f}  accuracy {:.2f} %  {}\n",
-      cleared(), epoch + 1, of, s.steps, s.train_loss, s.loss, 100 * s.accuracy,
+      "{}epoch {}{}  step {}  train loss {:.4f}  test loss {:.4f}  accuracy {:.2f} %{}  {}\n",
+      cleared(), epoch + 1, of, s.steps, s.train_loss, s.loss, 100 * s.accuracy, overlap,
       time_in_words(s.training_s)));
 }
 

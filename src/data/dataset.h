@@ -1,5 +1,6 @@
-// Samples with a class each. Immutable once opened, so that any number of threads and ranks of a
-// process share one; no LibTorch here: loader.h makes tensors of what is read.
+// Samples with a class each, or with one for each of their pixels or tokens. Immutable once opened,
+// so that any number of threads and ranks of a process share one; no LibTorch here: loader.h makes
+// tensors of what is read.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,11 @@ inline std::size_t values_in(const Shape& shape) {
 // What is known of a set before any sample is read.
 struct Facts {
   Shape shape;
-  std::vector<int> labels;  // by sample, 0..classes-1
+  std::vector<int> labels;  // by sample, 0..classes-1; zeros where a sample has many
   int classes = 0;
+  Shape label_shape =
+      {};               // of one sample's labels: height, width of a mask; none: one for all of it
+  bool tokens = false;  // samples are whole numbers, 0..classes-1, such as characters
 };
 
 class Dataset {
@@ -35,12 +39,19 @@ class Dataset {
   std::size_t values() const { return values_; }  // numbers in one sample
   int classes() const { return facts_.classes; }
   std::span<const int> labels() const { return facts_.labels; }
+  const Shape& label_shape() const { return facts_.label_shape; }
+  bool tokens() const { return facts_.tokens; }
 
   // Writes these samples, normalised, one after the other to `x`, which holds indices.size() *
   // values() numbers. A set that augments draws what it does to a sample from (variation, index)
   // alone: neither order nor thread matters. REQUIRES: every index < size().
   virtual void read(std::span<const std::uint32_t> indices, std::uint64_t variation,
                     float* x) const = 0;
+  // The same for what they are labelled with: values_in(label_shape()) numbers for each sample.
+  virtual void read_labels(std::span<const std::uint32_t> indices, std::uint64_t /*variation*/,
+                           std::int64_t* y) const {
+    for (std::uint32_t index : indices) *y++ = facts_.labels[index];
+  }
   // Is reading so slow that it should be done ahead, by other threads?
   virtual bool slow() const { return false; }
   // Files found damaged so far, and why; each sample of theirs was replaced by another of its

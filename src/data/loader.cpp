@@ -3,6 +3,15 @@
 #include "core/error.h"
 
 namespace lockstep {
+namespace {
+
+std::vector<std::int64_t> sizes_of(const Picks& picks, const Shape& each) {
+  std::vector<std::int64_t> sizes{std::ssize(picks.indices)};
+  sizes.insert(sizes.end(), each.begin(), each.end());
+  return sizes;
+}
+
+}  // namespace
 
 Loader::Loader(const Dataset& set, std::function<Picks(std::uint64_t)> picks, std::uint64_t end,
                ReaderPool* pool, int ahead)
@@ -19,12 +28,9 @@ Loader::~Loader() {
 Loader::Ahead Loader::start(std::uint64_t number) {
   if (number >= end_) throw InternalError(fmt::format("batch {} of {}", number, end_));
   Picks picks = picks_(number);
-  std::vector<std::int64_t> sizes{std::ssize(picks.indices)};
-  sizes.insert(sizes.end(), set_.shape().begin(), set_.shape().end());
-  Batch batch{torch::empty(sizes, torch::kFloat32),
-              torch::empty({std::ssize(picks.indices)}, torch::kInt64)};
-  auto* y = batch.y.data_ptr<std::int64_t>();
-  for (std::uint32_t index : picks.indices) *y++ = set_.labels()[index];
+  Batch batch{torch::empty(sizes_of(picks, set_.shape()), torch::kFloat32),
+              torch::empty(sizes_of(picks, set_.label_shape()), torch::kInt64)};
+  set_.read_labels(picks.indices, picks.variation, batch.y.data_ptr<std::int64_t>());
   auto job = std::make_shared<ReadJob>(set_, std::move(picks.indices), picks.variation,
                                        batch.x.data_ptr<float>());
   if (pool_) pool_->add(job);
@@ -39,9 +45,10 @@ Batch Loader::batch(std::uint64_t number) {
   if (started_.empty()) started_.push_back(start(number));
   while (started_.size() <= ahead_ && started_.back().number + 1 < end_)
     started_.push_back(start(started_.back().number + 1));
-  const Ahead now = std::move(started_.front());
+  Ahead now = std::move(started_.front());
   started_.pop_front();
   now.job->finish();
+  if (set_.tokens()) now.batch.x = now.batch.x.to(torch::kInt64);
   return now.batch;
 }
 

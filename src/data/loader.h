@@ -14,8 +14,8 @@
 namespace lockstep {
 
 struct Batch {
-  torch::Tensor x;  // fp32: samples, then the set's shape
-  torch::Tensor y;  // int64: classes
+  torch::Tensor x;  // fp32, or int64 for tokens: samples, then the set's shape
+  torch::Tensor y;  // int64, classes: samples, then the shape of a sample's labels
 };
 
 // What batch number n is to hold.

@@ -29,19 +29,19 @@ std::string_view kind_of(const std::filesystem::path& folder) {
       folder.string()));
 }
 
-// NAME:DIR,key=value as NAME:dir=DIR,key=value.
-std::string with_dir_key(std::string_view spec) {
-  const std::string_view name = Options::name_in(spec);
+// NAME:DIR,key=value as NAME:dir=DIR,key=value; NAME:FILE likewise where it is a file.
+std::string with_path_key(std::string_view spec, const DatasetRow& row) {
+  const std::string_view name = row.name;
   if (name.size() == spec.size()) return std::string(spec);
   const std::string_view rest = spec.substr(name.size() + 1);
   if (rest.substr(0, rest.find(',')).find('=') != std::string_view::npos) return std::string(spec);
-  return fmt::format("{}:dir={}", name, rest);
+  return fmt::format("{}:{}={}", name, row.keys.starts_with("file=") ? "file" : "dir", rest);
 }
 
 std::string resolved(std::string_view spec) {
   const std::string_view name = Options::name_in(spec);
-  if (std::ranges::find(kRows, name, &DatasetRow::name) != std::end(kRows))
-    return with_dir_key(spec);
+  if (const auto* row = std::ranges::find(kRows, name, &DatasetRow::name); row != std::end(kRows))
+    return with_path_key(spec, *row);
   if (is_directory(std::filesystem::path(name))) {
     const std::string_view rest = spec.substr(name.size());
     return fmt::format("{}:dir={}{}{}", kind_of(name), name, rest.empty() ? "" : ",",
@@ -59,11 +59,15 @@ void add_to(Sha256& sum, const Dataset& set) {
   sum.add({set.shape().data(), set.shape().size() * sizeof set.shape()[0]});
   sum.add({set.labels().data(), set.labels().size_bytes()});
   std::vector<float> sample(numbers);
+  const bool many = !set.label_shape().empty();
+  std::vector<std::int64_t> labels(many ? values_in(set.label_shape()) : 0);
   const std::size_t taken = std::min(most, set.size());
   for (std::size_t i = 0; i < taken; ++i) {
     const auto index = static_cast<std::uint32_t>(i * set.size() / taken);
     set.read({&index, 1}, 0, sample.data());
     sum.add({sample.data(), sample.size() * sizeof sample[0]});
+    if (many) set.read_labels({&index, 1}, 0, labels.data());
+    sum.add({labels.data(), labels.size() * sizeof labels[0]});
   }
 }
 

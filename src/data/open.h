@@ -31,7 +31,8 @@ struct DatasetRow {
 // A new one is a file of its own with open_NAME, and a line in datasets.def.
 std::span<const DatasetRow> datasets();
 
-// DIR is known by what it holds; NAME:DIR is short for NAME:dir=DIR. UsageError: no such name or
+// DIR is known by what it holds; NAME:DIR is short for NAME:dir=DIR, and NAME:FILE for
+// NAME:file=FILE. UsageError: no such name or
 // folder, or files that are not what they claim to be.
 Data open_data(std::string_view spec, const OpenRequest&);
 

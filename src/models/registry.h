@@ -1,5 +1,6 @@
 // Networks by name. Each adapts to the shape of the samples and the number of classes, and gives
-// one score (logit) for each class.
+// one score (logit) for each class: along the second dimension, before those of the labels. Each is
+// a list of blocks (replica/blocks.h), so that it can be cut.
 //
 // A new one is a file of its own, with make_NAME, and a line in models.def.
 #pragma once
@@ -18,10 +19,16 @@ namespace lockstep {
 struct ModelInput {
   std::vector<std::int64_t> shape;  // of one sample: channels, height, width for images
   std::int64_t classes = 0;
+  std::vector<std::int64_t> label_shape = {};  // of one sample's labels; none: one for all of it
+  bool tokens = false;                         // samples are int64, 0..classes-1
 };
+
+// What has a class.
+enum class Labelled { sample, pixel, token };
 
 struct ModelRow {
   std::string_view name;
+  Labelled labelled;
   std::string_view defaults;  // every key with its default: "width=256,depth=2"
   std::string_view description;
   std::unique_ptr<Network> (*make)(const Options&, const ModelInput&);
@@ -35,7 +42,7 @@ bool names_file(std::string_view spec);
 // key or the file is wrong, or the network can't take such samples.
 std::unique_ptr<Network> make_model(std::string_view spec, const ModelInput&);
 
-#define MODEL(function, name, defaults, description) \
+#define MODEL(function, name, labelled, defaults, description) \
   std::unique_ptr<Network> make_##function(const Options&, const ModelInput&);
 #include "models/models.def"
 #undef MODEL

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/layers.h"
+#include "replica/blocks.h"
 
 namespace lockstep {
 namespace {
@@ -48,44 +49,35 @@ class Bottleneck final : public torch::nn::Module {
   Sequential downsample_{nullptr};
 };
 
-class ResNet50 final : public torch::nn::Module {
- public:
-  ResNet50(std::int64_t channels, std::int64_t classes, bool zero_gamma)
-      : conv1_(register_module("conv1", convolution(channels, 64, 7, 2, 3, false))),
-        bn1_(register_module("bn1", BatchNorm2d(64))) {
-    draw_for_relu(conv1_);
-    constexpr int kBlocks[] = {3, 4, 6, 3};
-    std::int64_t in = 64, width = 64;
-    for (int stage = 0; stage < 4; ++stage, width *= 2) {
-      Sequential blocks;
-      for (int block = 0; block < kBlocks[stage]; ++block) {
-        blocks->push_back(Bottleneck(in, width, stage > 0 && block == 0 ? 2 : 1, zero_gamma));
-        in = width * Bottleneck::kExpansion;
-      }
-      stages_.push_back(register_module(fmt::format("layer{}", stage + 1), blocks));
-    }
-    dense_ = register_module("fc", torch::nn::Linear(in, classes));
-  }
-
-  torch::Tensor forward(const torch::Tensor& image) {
-    torch::Tensor x = torch::relu(bn1_(conv1_(image)));
-    x = torch::max_pool2d(x, 3, 2, 1);
-    for (Sequential& stage : stages_) x = stage->forward(x);
-    return dense_(x.mean({2, 3}));
-  }
-
- private:
-  Conv2d conv1_;
-  BatchNorm2d bn1_;
-  std::vector<Sequential> stages_;
-  torch::nn::Linear dense_{nullptr};
-};
-
 }  // namespace
 
 std::unique_ptr<Network> make_resnet50(const Options& options, const ModelInput& input) {
-  return network_of(std::make_shared<ResNet50>(image_of(input, options, 32).channels, input.classes,
-                                               options.flag("zero_gamma")));
+  const bool zero_gamma = options.flag("zero_gamma");
+  const auto net = std::make_shared<torch::nn::Module>();
+  const std::int64_t channels = image_of(input, options, 32).channels;
+  const auto conv = net->register_module("conv1", convolution(channels, 64, 7, 2, 3, false));
+  const auto norm = net->register_module("bn1", BatchNorm2d(64));
+  draw_for_relu(conv);
+  std::vector<Block> blocks{block_of("conv1", {conv, norm}, [=](const torch::Tensor& image) {
+    return torch::max_pool2d(torch::relu(norm->forward(conv->forward(image))), 3, 2, 1);
+  })};
+  constexpr int kBlocks[] = {3, 4, 6, 3};
+  std::int64_t in = 64, width = 64;
+  for (int stage = 0; stage < 4; ++stage, width *= 2) {
+    Sequential stack;
+    for (int block = 0; block < kBlocks[stage]; ++block) {
+      stack->push_back(Bottleneck(in, width, stage > 0 && block == 0 ? 2 : 1, zero_gamma));
+      in = width * Bottleneck::kExpansion;
+    }
+    const std::string name = fmt::format("layer{}", stage + 1);
+    for (Block& block : blocks_of(*net->register_module(name, stack), name + "."))
+      blocks.push_back(std::move(block));
+  }
+  const auto dense = net->register_module("fc", torch::nn::Linear(in, input.classes));
+  blocks.push_back(block_of("fc", {dense}, [=](const torch::Tensor& x) {
+    return dense->forward(x.mean({2, 3}));
+  }));
+  return network_of_blocks(net, std::move(blocks));
 }
 
 }  // namespace lockstep

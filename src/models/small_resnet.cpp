@@ -2,6 +2,7 @@
 // n blocks with 16, 32 and 64 channels, mean, dense. 6n + 2 layers. Shortcuts have no parameters:
 // where a stage halves the image, every other pixel, and zeros for the new channels.
 #include "models/layers.h"
+#include "replica/blocks.h"
 
 namespace lockstep {
 namespace {
@@ -18,9 +19,9 @@ torch::Tensor shortcut(const torch::Tensor& x, std::int64_t out, std::int64_t st
 // `kPreActivated`: normalise and rectify before each convolution, and leave the sum alone (He et
 // al. 2016b, "Identity mappings").
 template <bool kPreActivated>
-class Block final : public torch::nn::Module {
+class Residual final : public torch::nn::Module {
  public:
-  Block(std::int64_t in, std::int64_t out, std::int64_t stride, bool zero_gamma)
+  Residual(std::int64_t in, std::int64_t out, std::int64_t stride, bool zero_gamma)
       : out_(out),
         stride_(stride),
         conv1_(register_module("conv1", convolution(in, out, 3, stride, 1, false))),
@@ -51,43 +52,33 @@ class Block final : public torch::nn::Module {
 };
 
 template <bool kPreActivated>
-class SmallResNet final : public torch::nn::Module {
- public:
-  SmallResNet(std::int64_t channels, std::int64_t classes, int depth, bool zero_gamma)
-      : conv_(register_module("conv", convolution(channels, 16, 3, 1, 1, false))),
-        bn_(register_module("bn", torch::nn::BatchNorm2d(kPreActivated ? 64 : 16))),
-        blocks_(register_module("blocks", torch::nn::Sequential())),
-        dense_(register_module("fc", torch::nn::Linear(64, classes))) {
-    draw_for_relu(conv_);
-    std::int64_t in = 16;
-    for (std::int64_t out : {16, 32, 64})
-      for (int block = 0; block < (depth - 2) / 6; ++block) {
-        blocks_->push_back(Block<kPreActivated>(in, out, in == out ? 1 : 2, zero_gamma));
-        in = out;
-      }
-  }
-
-  torch::Tensor forward(const torch::Tensor& x) {
-    torch::Tensor y;
-    if constexpr (kPreActivated)
-      y = torch::relu(bn_(blocks_->forward(conv_(x))));
-    else
-      y = blocks_->forward(torch::relu(bn_(conv_(x))));
-    return dense_(y.mean({2, 3}));
-  }
-
- private:
-  torch::nn::Conv2d conv_;
-  torch::nn::BatchNorm2d bn_;
-  torch::nn::Sequential blocks_;
-  torch::nn::Linear dense_;
-};
-
-template <bool kPreActivated>
 std::unique_ptr<Network> make(const Options& options, const ModelInput& input, int depth,
                               bool zero_gamma) {
-  return network_of(std::make_shared<SmallResNet<kPreActivated>>(
-      image_of(input, options, 4).channels, input.classes, depth, zero_gamma));
+  const auto net = std::make_shared<torch::nn::Module>();
+  const std::int64_t channels = image_of(input, options, 4).channels;
+  const auto conv = net->register_module("conv", convolution(channels, 16, 3, 1, 1, false));
+  const auto norm = net->register_module("bn", torch::nn::BatchNorm2d(kPreActivated ? 64 : 16));
+  const auto stack = net->register_module("blocks", torch::nn::Sequential());
+  const auto dense = net->register_module("fc", torch::nn::Linear(64, input.classes));
+  draw_for_relu(conv);
+  std::int64_t in = 16;
+  for (std::int64_t out : {16, 32, 64})
+    for (int block = 0; block < (depth - 2) / 6; ++block) {
+      stack->push_back(Residual<kPreActivated>(in, out, in == out ? 1 : 2, zero_gamma));
+      in = out;
+    }
+
+  Modules first{conv}, last{dense};
+  (kPreActivated ? last : first).push_back(norm);
+  std::vector<Block> blocks = blocks_of(*stack, "blocks.");
+  blocks.insert(blocks.begin(), block_of("conv", first, [=](const torch::Tensor& x) {
+                  return kPreActivated ? conv->forward(x)
+                                       : torch::relu(norm->forward(conv->forward(x)));
+                }));
+  blocks.push_back(block_of("fc", last, [=](const torch::Tensor& x) {
+    return dense->forward((kPreActivated ? torch::relu(norm->forward(x)) : x).mean({2, 3}));
+  }));
+  return network_of_blocks(net, std::move(blocks));
 }
 
 }  // namespace
@@ -100,7 +91,7 @@ std::unique_ptr<Network> make_resnet32(const Options& options, const ModelInput&
   return make<false>(options, input, 32, options.flag("zero_gamma"));
 }
 
-std::unique_ptr<Network> make_resnet110v2(const Options& options, const ModelInput& input) {
+std::unique_ptr<Network> make_resnet110(const Options& options, const ModelInput& input) {
   return make<true>(options, input, 110, false);
 }
 

@@ -1,7 +1,6 @@
 #include "replica/network.h"
 
 #include <fcntl.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <unistd.h>
 
@@ -13,16 +12,23 @@
 
 #include "core/error.h"
 #include "core/whole_file.h"
+#include "replica/blocks.h"
 
 namespace lockstep {
 namespace {
 
 class NativeNetwork final : public Network {
  public:
-  NativeNetwork(std::shared_ptr<torch::nn::Module> module, Forward forward)
-      : module_(std::move(module)), forward_(std::move(forward)) {}
+  NativeNetwork(std::shared_ptr<torch::nn::Module> module, Forward forward,
+                std::vector<Block> blocks)
+      : module_(std::move(module)), forward_(std::move(forward)), blocks_(std::move(blocks)) {
+    if (blocks_.empty()) return;
+    if (const std::string flaw = share_out(*this, blocks_); !flaw.empty())
+      throw UsageError("the network's blocks: " + flaw);
+  }
 
   torch::Tensor forward(const torch::Tensor& x) override { return forward_(x); }
+  std::vector<Block> blocks() const override { return blocks_; }
   void train(bool on) override { module_->train(on); }
 
  private:
@@ -44,42 +50,7 @@ class NativeNetwork final : public Network {
 
   std::shared_ptr<torch::nn::Module> module_;  // as LibTorch's own containers hold modules
   Forward forward_;
-};
-
-class ScriptNetwork final : public Network {
- public:
-  ScriptNetwork(torch::jit::Module module, std::string origin)
-      : module_(std::move(module)), origin_(std::move(origin)) {}
-
-  // Interpreted as written. LibTorch's optimiser would rewrite the graph after watching some calls,
-  // and its rounding with it: a run's bits would hang on how often the network was called before,
-  // and a resumed run would part from the one it continues.
-  torch::Tensor forward(const torch::Tensor& x) override {
-    const torch::jit::GraphOptimizerEnabledGuard as_written(false);
-    const torch::jit::IValue y = module_.forward({x});
-    if (y.isTensor()) return y.toTensor();
-    throw UsageError(
-        fmt::format("'{}' returns a {}: let it return one tensor", origin_, y.tagKind()));
-  }
-  void train(bool on) override { module_.train(on); }
-
- private:
-  template <class List>
-  static std::vector<NamedTensor> listed(const List& list) {
-    std::vector<NamedTensor> out;
-    for (const auto& item : list) out.push_back({item.name, item.value});
-    return out;
-  }
-  std::vector<NamedTensor> all_parameters() const override {
-    return listed(module_.named_parameters());
-  }
-  std::vector<NamedTensor> all_buffers() const override { return listed(module_.named_buffers()); }
-
-  void write(const std::string& path) const override { module_.save(path); }
-  std::string origin() const override { return origin_; }
-
-  torch::jit::Module module_;
-  std::string origin_;
+  std::vector<Block> blocks_;
 };
 
 // LibTorch only says that writing failed: the kernel says why, if one tries to write more.
@@ -202,20 +173,9 @@ void check_trainable(std::span<const NamedTensor> parameters) {
 }
 void check_trainable(const Network& network) { check_trainable(network.parameters()); }
 
-std::unique_ptr<Network> native_network(std::shared_ptr<torch::nn::Module> module,
-                                        Forward forward) {
-  return std::make_unique<NativeNetwork>(std::move(module), std::move(forward));
-}
-
-std::unique_ptr<Network> load_script(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path))
-    throw UsageError(fmt::format("no model file '{}'", path));
-  try {
-    return std::make_unique<ScriptNetwork>(torch::jit::load(path, torch::kCPU), path);
-  } catch (const std::exception&) {  // LibTorch's own text is its stack, over many lines
-    throw UsageError(fmt::format(
-        "'{}' is not a TorchScript file: write one with torch.jit.script(model).save(…)", path));
-  }
+std::unique_ptr<Network> native_network(std::shared_ptr<torch::nn::Module> module, Forward forward,
+                                        std::vector<Block> blocks) {
+  return std::make_unique<NativeNetwork>(std::move(module), std::move(forward), std::move(blocks));
 }
 
 }  // namespace lockstep

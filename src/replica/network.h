@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace lockstep {
@@ -30,7 +31,9 @@ struct Block {
     std::vector<torch::Tensor> given;  // in the order of `gives`
   };
   // `taken`: in the order of `takes`. Does not write into what it is handed.
-  std::function<Output(const torch::Tensor& main, std::span<const torch::Tensor> taken)> forward;
+  using Run =
+      std::function<Output(const torch::Tensor& main, std::span<const torch::Tensor> taken)>;
+  Run forward;
 };
 
 class Network {
@@ -79,13 +82,25 @@ void check_trainable(std::span<const NamedTensor>);
 void check_trainable(const Network&);
 
 using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
-std::unique_ptr<Network> native_network(std::shared_ptr<torch::nn::Module>, Forward);
+// `blocks`: see Network::blocks(). What they hold may go by any names: blocks() gives it the
+// network's. UsageError unless each parameter and buffer is held by exactly one of them, and what a
+// block takes was given before.
+std::unique_ptr<Network> native_network(std::shared_ptr<torch::nn::Module>, Forward,
+                                        std::vector<Block> blocks = {});
+// Blocks come from its children, see blocks.h, unless two of them share a parameter: then it can't
+// be cut. REQUIRES for a cut: no child with parameters writes into its input.
+std::unique_ptr<Network> sequential_network(std::shared_ptr<torch::nn::SequentialImpl>);
 
-// Any C++ module with Tensor forward(Tensor), or a holder of one (TORCH_MODULE).
+// Any C++ module with Tensor forward(Tensor), or a holder of one (TORCH_MODULE). Of these a
+// Sequential can be cut; for others see network_of_blocks() in blocks.h.
 template <class Module>
 std::unique_ptr<Network> network_of(std::shared_ptr<Module> module) {
-  Module& m = *module;
-  return native_network(std::move(module), [&m](const torch::Tensor& x) { return m.forward(x); });
+  if constexpr (std::is_same_v<Module, torch::nn::SequentialImpl>) {
+    return sequential_network(std::move(module));
+  } else {
+    Module& m = *module;
+    return native_network(std::move(module), [&m](const torch::Tensor& x) { return m.forward(x); });
+  }
 }
 template <class Module>
 std::unique_ptr<Network> network_of(const torch::nn::ModuleHolder<Module>& holder) {
@@ -93,8 +108,10 @@ std::unique_ptr<Network> network_of(const torch::nn::ModuleHolder<Module>& holde
 }
 
 // A network that somebody else wrote: TorchScript, as torch.jit.save leaves it. Our own copy of
-// what the file holds; the file itself is never written, also not by save(). UsageError if it
-// cannot be read or is no TorchScript.
+// what the file holds; the file itself is never written, also not by save(). It can be cut if its
+// forward() does nothing but call its children one after another, each with the tensor that the one
+// before returned; the children are looked into likewise. UsageError if it cannot be read or is no
+// TorchScript.
 std::unique_ptr<Network> load_script(const std::string& path);
 
 }  // namespace lockstep

@@ -58,6 +58,8 @@ Value in_staleness(const RunRecord& run, const char* key) {
 
 constexpr Figure kFigures[] = {
     {"score", "accuracy", "%", "high", 2, false, RESULT("score")},
+    {"dice", "Dice", "%", "high", 2, false, RESULT("dice")},
+    {"iou", "intersection over union", "%", "high", 2, false, RESULT("iou")},
     {"target_seconds", "time to target", "s", "low", 1, true, RESULT("target_seconds")},
     {"target_steps", "steps to target", "", "low", 0, true, RESULT("target_steps")},
     {"target_bytes", "bytes to target", "B", "low", 1, true, RESULT("target_bytes")},

@@ -100,7 +100,8 @@ Row bench_row(const Study& study, const Run& run, const RunRecord& record, const
 Row curve_row(const Run& run, const Json& point) {
   // As run_record.h names them.
   constexpr const char* kPoint[] = {"epoch", "step", "seconds",    "bytes",
-                                    "score", "loss", "train_loss", "consensus_distance"};
+                                    "score", "loss", "train_loss", "consensus_distance",
+                                    "dice"};
   Row row{{"run", run.id}, {"variant", run.variant}, {"seed", std::to_string(run.seed)}};
   add(row, kPoint, point);
   return row;

@@ -38,7 +38,8 @@ Json curve_from(const Json& lines) {
                      {"score", number_at(line, "accuracy")},
                      {"loss", number_at(line, "loss")},
                      {"train_loss", number_at(line, "train_loss")},
-                     {"consensus_distance", number_at(line, "consensus_distance")}});
+                     {"consensus_distance", number_at(line, "consensus_distance")},
+                     {"dice", number_at(line, "dice")}});
   }
   return curve;
 }

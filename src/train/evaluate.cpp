@@ -7,6 +7,7 @@
 
 #include "collectives/gather.h"
 #include "core/whole_file.h"
+#include "train/mask_scores.h"
 #include "train/worker.h"
 
 namespace lockstep {
@@ -61,8 +62,13 @@ void prove_same(const Model& found, const Model& model, std::string_view done) {
         fmt::format("audit: the statistics of batch norm that were {} are not the model's", done));
 }
 
-// From the sums over the test set: right answers, samples and answers by class, and the loss.
-void fill_in(Score& score, const std::vector<double>& sums, std::size_t classes) {
+// Do its samples have a class for each pixel?
+bool has_masks(const Dataset& set) { return set.label_shape().size() == 2; }
+
+// From the sums over the test set: right answers, samples and answers by class, and the loss; at
+// the end Dice of the images, where there are masks.
+void fill_in(Score& score, const std::vector<double>& sums, const Dataset& test) {
+  const auto classes = static_cast<std::size_t>(test.classes());
   const std::span<const double> correct(sums.data(), classes), samples(&sums[classes], classes),
       answers(&sums[2 * classes], classes);
   for (std::size_t c = 0; c < classes; ++c)
@@ -73,6 +79,9 @@ void fill_in(Score& score, const std::vector<double>& sums, std::size_t classes)
     score.loss = sums[3 * classes] / all;
     score.most_predicted = *std::ranges::max_element(answers) / all;
   }
+  if (!has_masks(test)) return;
+  score.dice = sums.back() / static_cast<double>(test.size());
+  score.iou = mean_iou(correct, samples, answers);
 }
 
 std::vector<double> numbers_of(const Tally& tally) {
@@ -155,8 +164,9 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
   std::vector<double> sums = numbers_of(tally);
   sums.push_back(apart);
   sums.push_back(takes_part ? 1 : 0);
+  if (has_masks(*experiment.data.test)) sums.push_back(tally.dice_sum);
   sum_over_ranks(workers, sums);
-  fill_in(score, sums, classes);
+  fill_in(score, sums, *experiment.data.test);
   const double taking_part = sums[3 * classes + 2];
   score.consensus_distance = taking_part > 0 ? sums[3 * classes + 1] / taking_part : 0;
 }
@@ -164,16 +174,18 @@ void evaluate(Transport& workers, Learner& learner, const Experiment& experiment
 bool evaluate(Examiner& examiner, const Experiment& experiment, const Model& model, Score& score,
               const std::function<bool()>& goes_on) {
   constexpr std::size_t kAtATime = 500;  // a batch, so that it stops soon where it has to
-  const std::size_t classes = experiment.data.test->classes();
-  std::vector<double> sums(3 * classes + 1);
+  const Dataset& test = *experiment.data.test;
+  std::vector<double> sums(3 * static_cast<std::size_t>(test.classes()) + 2);
   examiner.take(model);
-  for (const Slice part : pieces({0, experiment.data.test->size()}, kAtATime)) {
+  for (const Slice part : pieces({0, test.size()}, kAtATime)) {
     if (!goes_on()) return false;
-    const std::vector<double> some = numbers_of(examiner.tally(part));
+    const Tally tally = examiner.tally(part);
+    std::vector<double> some = numbers_of(tally);
+    some.push_back(tally.dice_sum);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += some[i];
   }
   if (experiment.config.audit) prove_same(examiner.held(), model, "scored");
-  fill_in(score, sums, classes);
+  fill_in(score, sums, test);
   return true;
 }
 

@@ -29,9 +29,9 @@ void prove_mean(Transport& workers, std::string_view what, std::span<const float
 
 // Collective over the workers, which all have the same model. Each answers its part of the test set
 // with it, and goes on as it was. Fills in accuracy, loss, accuracy by class, the share of the most
-// predicted class, and the consensus distance: the mean over those that take part (see
-// Strategy::mass) of how far their `own` weights are from the model, squared; the same on all
-// workers. `pipeline`: see worker.h. AuditError where the run is audited
+// predicted class, Dice and IoU where there are masks, and the consensus distance: the mean over
+// those that take part (see Strategy::mass) of how far their `own` weights are from the model,
+// squared; the same on all workers. `pipeline`: see worker.h. AuditError where the run is audited
 // and the network that answered was not the model.
 void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
               std::span<const float> own, bool takes_part, Score&, Transport* pipeline = nullptr);

@@ -32,11 +32,13 @@ class BadGradient : public Error {
   using Error::Error;
 };
 
-// How part of the test set was answered. Empty on a stage that does not answer.
+// How part of the test set was answered. Empty on a stage that does not answer. Where a sample has
+// a class for each of its pixels or tokens, each of those counts as one.
 struct Tally {
   std::vector<double> correct, samples;  // by class
   std::vector<double> answers;           // by class: how often it was the answer
   double loss_sum = 0;
+  double dice_sum = 0;  // over images with a mask
 };
 
 // A learner's part of a network as it can be evaluated.

@@ -249,6 +249,8 @@ void Recorder::publish(Score& score, std::uint64_t samples) {
       events_->scalar(tag, score.steps, calendar_origin_s_ + elapsed_s(), value);
     };
     scalar("accuracy", score.accuracy);
+    if (score.dice) scalar("dice", *score.dice);
+    if (score.iou) scalar("iou", *score.iou);
     scalar("loss/test", score.loss);
     scalar("loss/train", score.train_loss);
     if (seconds > 0)

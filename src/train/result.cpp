@@ -12,6 +12,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 Json or_null(bool there, Json value) { return there ? std::move(value) : Json(nullptr); }
 
 // Workers in step start each step with what the last one left: no staleness.
@@ -147,7 +151,7 @@ Json to_json(const RankReport& r) {
           {"numbers_decoded", r.coding.decoded},
           {"sends_merged", r.sends.merged},
           {"sends_withheld", r.sends.withheld},
-          {"mass", r.mass ? Json(*r.mass) : Json(nullptr)},
+          {"mass", or_null(r.mass)},
           {"contributions",
            {{"count", r.contributions.count},
             {"weight_by_worker", r.contributions.weight},
@@ -181,11 +185,18 @@ Json to_json(const Score& s) {
           {"bytes_sent", s.bytes},
           {"accuracy_by_class", s.by_class},
           {"most_predicted_share", s.most_predicted},
-          {"waited_for", s.waited_for ? Json(*s.waited_for) : Json(nullptr)}};
+          {"waited_for", or_null(s.waited_for)},
+          {"dice", or_null(s.dice)},
+          {"iou", or_null(s.iou)}};
 }
 
 Score score_from_json(const nlohmann::json& json) {
   const auto& waited_for = json.at("waited_for");
+  // Not in runs of before there were any.
+  const auto if_any = [&](const char* key) {
+    const auto found = json.find(key);
+    return found == json.end() || found->is_null() ? std::nullopt : std::optional<double>(*found);
+  };
   // JSON has no number for what is none.
   const auto number = [&](const char* key) {
     return json.at(key).is_null() ? std::nan("") : json.at(key).get<double>();
@@ -200,7 +211,9 @@ Score score_from_json(const nlohmann::json& json) {
           json.at("bytes_sent"),
           json.at("accuracy_by_class"),
           json.at("most_predicted_share"),
-          waited_for.is_null() ? std::nullopt : std::optional<int>(waited_for)};
+          waited_for.is_null() ? std::nullopt : std::optional<int>(waited_for),
+          if_any("dice"),
+          if_any("iou")};
 }
 
 void gather_reports(Transport& present, const RankReport& mine, const SampleCurve& curve,
@@ -305,12 +318,14 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
            or_null(steps > 0 && config.workers > 1, std::sqrt(result.compute_variance_s2 / steps))},
           {"consensus_distance", last ? Json(last->consensus_distance) : Json(nullptr)},
           {"most_predicted_share", last ? Json(last->most_predicted) : Json(nullptr)},
+          {"dice", last ? or_null(last->dice) : Json(nullptr)},
+          {"iou", last ? or_null(last->iou) : Json(nullptr)},
           {"staleness", staleness_of(result)},
           {"model_sha256", or_null(!result.model_sha256.empty(), result.model_sha256)},
           {"lost", result.lost},
-          {"tasks_reissued", result.tasks_reissued ? Json(*result.tasks_reissued) : Json(nullptr)},
-          {"tasks_dropped", result.tasks_dropped ? Json(*result.tasks_dropped) : Json(nullptr)},
-          {"straggler", result.straggler ? Json(*result.straggler) : Json(nullptr)},
+          {"tasks_reissued", or_null(result.tasks_reissued)},
+          {"tasks_dropped", or_null(result.tasks_dropped)},
+          {"straggler", or_null(result.straggler)},
           {"damaged_files", result.damaged},
           {"workers_detail", result.ranks}};
 }

@@ -55,6 +55,9 @@ struct Score {
   std::vector<double> by_class;
   double most_predicted = 0;      // the share of the class that is predicted most
   std::optional<int> waited_for;  // the rank that stood out since the last score, if one did
+  // Of answers for each pixel: Dice of an image, in the mean over the images, and intersection over
+  // union of a class over the whole test set, in the mean over the classes.
+  std::optional<double> dice, iou;
 };
 nlohmann::ordered_json to_json(const Score&);
 Score score_from_json(const nlohmann::json&);

@@ -1,4 +1,5 @@
 // The learner that computes with LibTorch: a whole network, and a whole batch at once.
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <optional>
@@ -9,13 +10,18 @@
 #include "models/registry.h"
 #include "replica/network_part.h"
 #include "replica/tensor_bytes.h"
+#include "train/mask_scores.h"
 #include "train/torch_learning.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kTestBatch = 500;
+// How many samples are answered at a time: fewer of large ones, whose activations would not fit.
+std::size_t test_batch(const Dataset& set) {
+  constexpr std::size_t kMost = 500, kNumbers = kMost * 4096;
+  return std::clamp<std::size_t>(kNumbers / set.values(), 1, kMost);
+}
 
 // This thread's arithmetic has produced a NaN, or an infinity, since these flags were cleared. The
 // processor keeps note of that for free, where looking at every gradient would cost a pass over
@@ -40,12 +46,17 @@ Picks test_picks(Slice part, std::uint64_t batch, std::size_t size) {
 }
 
 void add(const Batch& batch, const torch::Tensor& output, Tally& tally) {
-  const auto samples = batch.y.size(0);
-  tally.loss_sum += cross_entropy(output, batch.y).item<double>() * static_cast<double>(samples);
+  const auto labels = batch.y.numel();
+  tally.loss_sum += cross_entropy(output, batch.y).item<double>() * static_cast<double>(labels);
   const torch::Tensor best = output.argmax(1);
   const auto* answer = best.data_ptr<std::int64_t>();
   const auto* truth = batch.y.data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < samples; ++i) {
+  if (batch.y.dim() == 3)
+    for (std::int64_t i = 0, pixels = labels / batch.y.size(0); i < labels; i += pixels)
+      tally.dice_sum +=
+          dice_of({answer + i, static_cast<std::size_t>(pixels)},
+                  {truth + i, static_cast<std::size_t>(pixels)}, tally.samples.size());
+  for (std::int64_t i = 0; i < labels; ++i) {
     tally.samples[truth[i]] += 1;
     tally.answers[answer[i]] += 1;
     if (answer[i] == truth[i]) tally.correct[truth[i]] += 1;
@@ -98,12 +109,7 @@ namespace {
 class Test {
  public:
   Test(const Experiment& experiment, Slice part)
-      : batches_(static_cast<int>((part.count + kTestBatch - 1) / kTestBatch)),
-        loader_(
-            *experiment.data.test,
-            [part](std::uint64_t i) { return test_picks(part, i, kTestBatch); },
-            static_cast<std::uint64_t>(batches_), experiment.readers.get()),
-        tally_(empty_tally(*experiment.data.test)) {}
+      : Test(experiment, part, test_batch(*experiment.data.test)) {}
 
   int batches() const { return batches_; }
   void answer(int i, const Forward& predict) {
@@ -113,6 +119,13 @@ class Test {
   const Tally& tally() const { return tally_; }
 
  private:
+  Test(const Experiment& experiment, Slice part, std::size_t at_a_time)
+      : batches_(static_cast<int>((part.count + at_a_time - 1) / at_a_time)),
+        loader_(
+            *experiment.data.test, [=](std::uint64_t i) { return test_picks(part, i, at_a_time); },
+            static_cast<std::uint64_t>(batches_), experiment.readers.get()),
+        tally_(empty_tally(*experiment.data.test)) {}
+
   const int batches_;
   Loader loader_;
   Tally tally_;
@@ -359,12 +372,13 @@ std::unique_ptr<Examiner> make_torch_examiner(const Experiment& experiment,
 
 std::unique_ptr<Network> network_for(const Experiment& experiment, const ComputeTurns& turns) {
   const Dataset& train = *experiment.data.train;
-  return draw_network(
-      experiment.config.seed,
-      [&] {
-        return make_model(experiment.config.model, {train.shape(), train.classes()});
-      },
-      {turns.take, turns.give});
+  return draw_network(experiment.config.seed,
+                      [&] {
+                        return make_model(
+                            experiment.config.model,
+                            {train.shape(), train.classes(), train.label_shape(), train.tokens()});
+                      },
+                      {turns.take, turns.give});
 }
 
 std::unique_ptr<Learner> make_torch_learner(const Experiment& experiment, int rank,

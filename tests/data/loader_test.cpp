@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "data/files.h"
 #include "data/open.h"
 
 namespace lockstep {
@@ -58,6 +59,21 @@ TEST(Loader, MakesTensorsOfThePlansSamples) {
   EXPECT_EQ(batch.y[1].item<std::int64_t>(), data.train->labels()[3]);
   EXPECT_TRUE(batch.x[0].equal(batch.x[2]));
   EXPECT_FALSE(batch.x[0].equal(batch.x[1]));
+}
+
+TEST(Loader, MakesTensorsOfMasksAndOfTokens) {
+  const auto first_two = [](const Dataset& set) { return Loader(set, in_order(2, 2), 1).batch(0); };
+  const Data scenes = open_data("scenes:of=digits,size=32,samples=2", {});
+  EXPECT_EQ(first_two(*scenes.train).x.sizes(), (std::vector<std::int64_t>{2, 1, 32, 32}));
+  EXPECT_EQ(first_two(*scenes.train).y.sizes(), (std::vector<std::int64_t>{2, 32, 32}));
+
+  const testing::Folder folder;
+  testing::write_file(folder / "text", "abcabcabcabcabcabcabca");
+  const Data text = open_data("text:" + folder.text() + "/text" + ",context=4,test=0.3", {});
+  const Batch batch = first_two(*text.train);
+  EXPECT_EQ(batch.x.scalar_type(), torch::kInt64);
+  EXPECT_TRUE(batch.x.equal(torch::tensor({{0, 1, 2, 0}, {1, 2, 0, 1}})));
+  EXPECT_TRUE(batch.y.equal(torch::tensor({{1, 2, 0, 1}, {2, 0, 1, 2}})));
 }
 
 TEST(Loader, AnEmptyBatchHasNoSamples) {

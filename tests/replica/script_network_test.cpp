@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "folder.h"
+#include "replica/blocks.h"
 #include "replica/network.h"
 #include "replica/networks.h"
 #include "replica/torch_replica.h"
@@ -134,6 +135,54 @@ TEST_F(ScriptNetworkTest, TheGivenFileIsNeverSavedOver) {
   EXPECT_THAT([&] { network->save(folder_ / ".." / folder_.path().filename() / "given.pt"); },
               ThrowsMessage<UsageError>(HasSubstr("under another name")));
   EXPECT_EQ(contents(given_), before);
+}
+
+// A module that calls its children in turn. `last`: what it does with the last one's output.
+std::string save_chain(const std::string& path, const std::string& last = "x") {
+  const auto layer = [](const char* name, std::int64_t in, std::int64_t out, const char* forward) {
+    torch::jit::Module made(name);
+    made.register_attribute("training", c10::BoolType::get(), true);
+    if (in > 0)
+      made.register_parameter("w", torch::randn({in, out}).set_requires_grad(true), false);
+    made.define(std::string("def forward(self, x):\n  return ") + forward + "\n");
+    return made;
+  };
+  torch::jit::Module inner("Inner"), outer("Outer");
+  inner.register_module("first", layer("First", 36, 7, "x.matmul(self.w)"));
+  inner.register_module("drop", layer("Drop", 0, 0, "torch.dropout_(x, 0.5, self.training)"));
+  inner.define("def forward(self, x):\n  return self.drop.forward(self.first.forward(x))\n");
+  outer.register_module("flat", layer("Flat", 0, 0, "x.flatten(1)"));
+  outer.register_module("out", layer("Out", 7, 5, "x.matmul(self.w)"));
+  outer.register_module("inner", inner);
+  outer.define("def forward(self, x):\n  x = self.out.forward(self.inner.forward(" +
+               std::string("self.flat.forward(x)))\n  return ") + last + "\n");
+  outer.save(path);
+  return path;
+}
+
+TEST_F(ScriptNetworkTest, AChainOfChildrenIsAListOfBlocks) {
+  const auto network = load_script(save_chain(folder_ / "chain.pt"));
+  const std::vector<Block> blocks = network->blocks();
+  ASSERT_EQ(blocks.size(), 2u) << "what holds nothing belongs to its neighbour";
+  EXPECT_EQ(blocks[0].name, "inner.first");
+  ASSERT_EQ(blocks[0].parameters.size(), 1u);
+  EXPECT_EQ(blocks[0].parameters[0].name, "inner.first.w");
+  EXPECT_EQ(blocks[1].name, "out");
+  const Batch batch;
+  for (const bool training : {true, false}) {
+    network->train(training);
+    torch::manual_seed(5);
+    const torch::Tensor whole = network->forward(batch.x);
+    torch::manual_seed(5);
+    EXPECT_TRUE(same_bits(run_blocks(blocks, batch.x), whole));
+  }
+}
+
+// Also where no sample of one's own would show the difference.
+TEST_F(ScriptNetworkTest, WhatDoesMoreThanCallItsChildrenIsNoChain) {
+  for (const char* last : {"torch.relu(x)", "torch.clamp(x, -1e6, 1e6)", "x + 0"})
+    EXPECT_TRUE(load_script(save_chain(folder_ / "other.pt", last))->blocks().empty()) << last;
+  EXPECT_TRUE(load_script(given_)->blocks().empty());
 }
 
 TEST_F(ScriptNetworkTest, OtherFilesAreRefusedInOneSentence) {

@@ -60,8 +60,9 @@ TEST(Results, SayWhatMadeThemAndWhereTheCurveIs) {
   const auto points = lines_of(curves_csv(study, records));
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[0],
-            "run,variant,seed,epoch,step,seconds,bytes,score,loss,train_loss,consensus_distance");
-  EXPECT_EQ(points[1], study.runs[0].id + ",train,7,1,10,2.5,,0.5,1.25,,");
+            "run,variant,seed,epoch,step,seconds,bytes,score,loss,train_loss,consensus_distance,"
+            "dice");
+  EXPECT_EQ(points[1], study.runs[0].id + ",train,7,1,10,2.5,,0.5,1.25,,,");
 }
 
 TEST(Results, OfABenchmarkHaveARowForEveryMeasurement) {
