@@ -23,8 +23,9 @@ namespace {
 
 // The distinct stages of a worker, in order.
 std::vector<int> stages_of(const PipelineSchedule& schedule, int worker) {
+  const Layout layout = schedule.layout();
   std::set<int> stages;
-  for (const Role role : schedule.layout().roles_of(worker)) stages.insert(role.stage);
+  for (const Role role : layout.roles_of(worker)) stages.insert(role.stage);
   return {stages.begin(), stages.end()};
 }
 
@@ -336,7 +337,8 @@ class StagedLearner final : public Learner {
     return {{indices.begin(), indices.end()}, variation(at.epoch)};
   }
   Slice samples_of(const Action& action) const {
-    if (test_) return pieces({0, test_part_.count}, test_size_).at(action.micro);
+    if (const std::size_t begin = action.micro * test_size_; test_)
+      return {begin, std::min(test_size_, test_part_.count - begin)};
     return micros_.at(action.replica, action.micro);
   }
   std::vector<std::int64_t> shape_of(int link, const Action& action) const {

@@ -18,9 +18,9 @@ TEST(MeasureBlocks, CountsWhatEachBlockKeepsAndHandsOn) {
   EXPECT_EQ(first.name, "down0");
   EXPECT_EQ(first.parameter_bytes, 4u * (2 * 4 * 9 + 4 + 4 + 4));
   EXPECT_EQ(first.output_bytes, 4 * pixels / 4);
-  // Of four channels: what the convolution, batch norm and the rectifier make (dropout of nothing
-  // is what it is given), and a quarter of that.
-  EXPECT_NEAR(first.activation_bytes, 4 * (3 * pixels + pixels / 4), kSlack);
+  // Of four channels: what the convolution and the rectifier make, and a quarter of that. Nobody
+  // needs what batch norm makes again.
+  EXPECT_NEAR(first.activation_bytes, 4 * (2 * pixels + pixels / 4), kSlack);
 
   ASSERT_EQ(costs.skips.size(), 3u);
   EXPECT_EQ(costs.skips[0].name, "coarse");
