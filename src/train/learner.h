@@ -164,6 +164,8 @@ struct ComputeTurns {
 std::unique_ptr<Learner> make_torch_learner(const Experiment&, int rank, const OpenMemory&,
                                             const ComputeTurns&);
 std::unique_ptr<Learner> make_hollow_learner(const Experiment&, const OpenMemory&);
+// The same of a worker of a pipeline, which is rank `rank` of the run.
+std::unique_ptr<Learner> make_hollow_stages(const Experiment&, int rank, const OpenMemory&);
 // The network that the configuration names, for its data, with the initial weights of its seed.
 // UsageError.
 std::unique_ptr<Network> network_for(const Experiment&, const ComputeTurns& = {});

@@ -5,31 +5,24 @@
 
 #include "measure/machine.h"
 #include "strategies/audit/audit.h"
-#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-// Gradients of what passed between stages go back; all else goes forward.
-Tag tag_of(const Passage& passage) {
-  const Action& action = passage.action;
-  return passage_channel(passage.link, action.replica, action.pass != StagePass::forward,
-                         action.micro);
-}
-
-// Runs the actions of the open batch. What is sent stays in place until the batch is closed, and
-// so sends are ended after the last action: none may wait for a receiver that has other work first.
-void run_actions(Learner& learner, Transport* pipeline, const AfterAction& after) {
-  std::vector<Pending> sent;
-  for (const Action& action : learner.actions()) {
-    for (const Passage& needed : learner.needs(action))
-      pipeline->wait(pipeline->recv(needed.worker, tag_of(needed), needed.numbers.bytes()));
-    const std::vector<Passage> made = learner.run(action);
-    if (after) after(action);
-    for (const Passage& one : made)
-      sent.push_back(pipeline->send(one.worker, tag_of(one), one.numbers.bytes()));
+// Runs the actions of the open batch. What they need from other workers is received some actions
+// ahead, so that it travels while others run; but not all at once, since it takes memory.
+void run_actions(Learner& learner, Carrier* carrier, const AfterAction& after) {
+  constexpr std::size_t kAhead = 3;
+  const std::vector<Action> actions = learner.actions();
+  std::vector<std::size_t> expected;  // by action
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    while (carrier && expected.size() < std::min(i + 1 + kAhead, actions.size()))
+      expected.push_back(carrier->expect(learner.needs(actions[expected.size()])));
+    if (carrier) carrier->await(expected[i]);
+    std::vector<Passage> made = learner.run(actions[i]);
+    if (after) after(actions[i]);
+    if (carrier) carrier->send(std::move(made));
   }
-  for (Pending& one : sent) pipeline->wait(one);
 }
 
 Fed* fed_part(const Strategy& strategy) {
@@ -39,14 +32,18 @@ Fed* fed_part(const Strategy& strategy) {
 
 }  // namespace
 
-double compute(Learner& learner, Transport* pipeline, const AfterAction& after) {
-  run_actions(learner, pipeline, after);
+double compute(Learner& learner, Carrier* carrier, const AfterAction& after) {
+  if (carrier) carrier->open(false);
+  run_actions(learner, carrier, after);
+  if (carrier) carrier->close();
   return learner.end_step();
 }
 
-Tally tally_of(Learner& learner, Slice part, Transport* pipeline) {
+Tally tally_of(Learner& learner, Slice part, Carrier* carrier) {
   learner.open_test(part);
-  run_actions(learner, pipeline, {});
+  if (carrier) carrier->open(true);
+  run_actions(learner, carrier, {});
+  if (carrier) carrier->close();
   return learner.end_test();
 }
 
@@ -75,15 +72,32 @@ Stepper::Stepper(const Trainee& trainee, Plan& plan, RunState& state, Timetable&
 Step Stepper::step_at(std::uint64_t number) {
   const Plan::Position at = plan_.position(number);
   Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
-  samples_ = samples_read(trainee_.strategy, step);
+  if (const auto& pipelines = trainee_.experiment.pipelines) {
+    // The strategy sees the ranks that have this one's stages, each with its pipeline's samples.
+    const Transport& equals = trainee_.crew.rank.peers;
+    std::vector<std::size_t> by_equal;
+    for (int i = 0; i < equals.size(); ++i)
+      by_equal.push_back(step.samples[pipelines->pipeline_of(equals.job_rank(i))]);
+    samples_ = std::move(by_equal);
+  } else {
+    samples_ = samples_read(trainee_.strategy, step);
+  }
   step.samples = samples_;
   return step;
+}
+
+void Stepper::note(Step step, std::size_t own_samples) {
+  if (trainee_.experiment.pipelines) {  // each sample once
+    const Plan::Position at = plan_.position(step.number);
+    step.samples = plan_.samples(at.epoch, at.step);
+  }
+  state_.log.stepped(step, own_samples, state_.clock.training_s());
 }
 
 void Stepper::take(const Generation& members, std::uint64_t number) {
   const Step step = step_at(number);
   take(members, step, number + 1, [&] {
-    trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.rank.rank()));
+    trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.crew.rank.rank()));
     trainee_.learner.open_step(number);
   });
 }
@@ -99,10 +113,11 @@ double Stepper::take(const Generation& members, const Step& step, std::uint64_t 
   StepClock& clock = state_.clock;
   ProgressLog& log = state_.log;
   const bool trains = lockstep::trains(strategy, step);
-  const std::size_t samples = trains ? step.samples[trainee_.rank.rank()] : 0;
+  const std::size_t samples = trains ? step.samples[trainee_.crew.rank.rank()] : 0;
   clock.start();
   const double loss = trains ? compute_step(step, samples, open) : 0;
-  log.loss(loss, samples);
+  const auto& pipelines = trainee_.experiment.pipelines;
+  log.loss(loss, samples, !pipelines || pipelines->worker_of(trainee_.rank.rank()) == 0);
   clock.ready();
   const double waited_s = figures_of(strategy).waited_s;
   strategy.update(trainee_.replica, step);
@@ -113,7 +128,7 @@ double Stepper::take(const Generation& members, const Step& step, std::uint64_t 
     sit_out();
   clock.end();
   if (samples > 0) own_step_s_ = clock.last_s();
-  log.stepped(step, samples, clock.training_s());
+  note(step, samples);
   const Learner::Times& times = trainee_.learner.last();
   profiler_.add(times.forward_s, times.backward_s, clock.last_optimiser_s(), times.ready);
   recorder_.stepped(taken);
@@ -128,10 +143,39 @@ double Stepper::compute_step(const Step& step, std::size_t samples,
                              const std::function<void()>& open) {
   if (fed_) fed_->expect(trainee_.replica, step);
   open();
+  if (trainee_.carrier) return compute_passes(samples);
   if (trainee_.experiment.simulation) return simulate_step(samples);
-  const double loss = compute(trainee_.learner, trainee_.pipeline);
+  const double loss = compute(trainee_.learner);
   const double now = trainee_.rank.clock.now();
   state_.clock.backward(now - trainee_.learner.last().backward_s, now);
+  return loss;
+}
+
+double Stepper::compute_passes(std::size_t samples) {
+  const Pipelines& pipelines = *trainee_.experiment.pipelines;
+  const auto& simulation = trainee_.experiment.simulation;
+  Clock& clock = trainee_.rank.clock;
+  // The time of a step is that of the largest batch, which is the first pipeline's.
+  const auto full = static_cast<double>(trainee_.experiment.full_batch(0));
+  const double full_s =
+      simulation ? simulation->compute.of(trainee_.rank.rank(), 1, state_.luck) : 0;
+  const double waited_s = trainee_.carrier->waited_s();
+  double begun_s = clock.now(), waited_before_s = waited_s;
+  const double loss = compute(trainee_.learner, trainee_.carrier, [&](const Action& action) {
+    if (simulation) {
+      const Slice micro = pipelines.schedule.samples_of(samples, action.replica, action.micro);
+      clock.charge(full_s * static_cast<double>(micro.count) / full *
+                   pipelines.shares[action.stage].of(action.pass));
+      // Nothing inside backward may pass time: what it told is told when it is over.
+      for (const Slice part : std::exchange(ready_, {})) fed_->ready(part);
+    }
+    const double now_s = clock.now(), waited_now_s = trainee_.carrier->waited_s();
+    begun_s += waited_now_s - std::exchange(waited_before_s, waited_now_s);
+    state_.clock.passed({static_cast<int>(action.pass), begun_s, now_s});
+    begun_s = now_s;
+  });
+  for (const Slice part : std::exchange(ready_, {})) fed_->ready(part);
+  state_.clock.stalled(trainee_.carrier->waited_s() - waited_s);
   return loss;
 }
 
@@ -156,8 +200,8 @@ double Stepper::simulate_step(std::size_t samples) {
     clock.charge(pass_s);
     charged_s += pass_s;
   };
-  const bool whole = !trainee_.pipeline && passes == 1;
-  const double loss = compute(trainee_.learner, trainee_.pipeline, whole ? AfterAction{} : charge);
+  const bool whole = passes == 1;
+  const double loss = compute(trainee_.learner, nullptr, whole ? AfterAction{} : charge);
   const double backward_at = clock.now() + begun_s - charged_s;
   state_.clock.backward(backward_at, backward_at + backward_s);
 
@@ -234,8 +278,7 @@ void Stepper::serve(std::uint64_t first, std::uint64_t end) {
 
 void Stepper::served(std::uint64_t first, std::uint64_t end) {
   if (end == kOpenEnd) return;
-  for (std::uint64_t n = first; n < end; ++n)
-    state_.log.stepped(step_at(n), 0, state_.clock.training_s());
+  for (std::uint64_t n = first; n < end; ++n) note(step_at(n), 0);
   recorder_.stepped(end);
 }
 

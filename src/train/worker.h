@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "measure/profile.h"
+#include "train/carrier.h"
 #include "train/run_state.h"
 
 namespace lockstep {
@@ -11,12 +12,12 @@ namespace lockstep {
 // Called after each action of a learner.
 using AfterAction = std::function<void(const Action&)>;
 
-// The actions of the open step, one after another, and its end; returns its loss. Worker w of the
-// learner's pipeline is rank w of `pipeline`; what passes between workers is received before the
-// action that needs it, and sent when it is there. Without `pipeline` nothing passes.
-double compute(Learner&, Transport* pipeline = nullptr, const AfterAction& = {});
+// The actions of the open step, one after another, and its end; returns its loss. What passes
+// between workers of a pipeline is received before the action that needs it, and sent when it is
+// there. Without a carrier nothing passes.
+double compute(Learner&, Carrier* = nullptr, const AfterAction& = {});
 // Answers a part of the test set in the same way. Stages that compute no loss have no tally.
-Tally tally_of(Learner&, Slice part_of_test_set, Transport* pipeline = nullptr);
+Tally tally_of(Learner&, Slice part_of_test_set, Carrier* = nullptr);
 
 class Stepper {
  public:
@@ -44,10 +45,14 @@ class Stepper {
   // With the samples that each worker reads in it, which may be those of its team. What it returns
   // stays valid until the next call.
   Step step_at(std::uint64_t number);
+  // A step is taken, with so many samples of this rank, or of its pipeline.
+  void note(Step, std::size_t own_samples);
   // `open`: opens the batch.
   double take(const Generation&, const Step&, std::uint64_t taken,
               const std::function<void()>& open);
   double compute_step(const Step&, std::size_t samples, const std::function<void()>& open);
+  // The same on a worker of a pipeline, in any world.
+  double compute_passes(std::size_t samples);
   // The same in simulation: charges the time that the step takes, and feeds the strategy meanwhile.
   double simulate_step(std::size_t samples);
   // The parts of the gradients that backward told, in the order of their times.
