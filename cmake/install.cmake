@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
-foreach(library IN ITEMS flags torch core compression transport collectives strategies data measure replica models
+foreach(library IN ITEMS flags torch core compression transport collectives strategies parallel data measure replica models
                          cluster protocol train lockstep)
   set_target_properties(lockstep_${library} PROPERTIES EXPORT_NAME ${library})
   install(TARGETS lockstep_${library} EXPORT lockstep ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -32,6 +32,7 @@
 #include "strategies/audit/audit.h"
 #include "strategies/registry.h"
 #include "train/checkpoint.h"
+#include "train/pipeline_forecast.h"
 #include "train/replay.h"
 #include "train/trainer.h"
 #include "transport/decorators/conditions.h"
@@ -55,6 +56,8 @@ Examples:
   lockstep train -n 24 --cluster sim:bandwidth=10Gbps,latency=50us,step=100ms,slow=rank3:2.0
   lockstep train -n 256 --model vgg16 --data synthetic:shape=3x224x224,classes=1000 --steps 100 \
       --cluster sim:numerics=off,step=300ms
+  lockstep train --pipeline 2:schedule=gpipe,microbatches=4 --replicas 2
+  lockstep train --pipeline 4:schedule=1f1b,microbatches=8 --dry-run
   lockstep train --resume runs/RUN
   lockstep train -n 4 --strategy ad-psgd --record arrivals
   lockstep train --replay arrivals                to the bit, on processes
@@ -145,8 +148,11 @@ WorkerOutcome train_simulated(const Experiment& experiment, WorkerOptions option
   const auto charging = [](Rank& rank) -> Sleep {
     return [&rank](double seconds) { rank.clock.charge(seconds); };
   };
-  return train_all(experiment, std::move(options), charging,
-                   [&](const Body& body) { run_simulated(experiment.simulation->cluster, body); });
+  return train_all(experiment, std::move(options), charging, [&](const Body& body) {
+    SimulatedCluster cluster = experiment.simulation->cluster;
+    cluster.lanes = experiment.lanes();
+    run_simulated(cluster, body);
+  });
 }
 
 WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions options) {
@@ -154,6 +160,7 @@ WorkerOutcome train_in_threads(const Experiment& experiment, WorkerOptions optio
   options.turns = {[&] { turn.lock(); }, [&] { turn.unlock(); }};
   FabricOptions fabric;
   fabric.seed = experiment.config.seed;
+  fabric.lanes = experiment.lanes();
   return train_all(
       experiment, std::move(options), [](Rank&) -> Sleep { return sleep_for; },
       [&](const Body& body) { run_loopback(experiment.config.ranks(), body, fabric); });
@@ -171,6 +178,7 @@ WorkerOutcome train_as_rank(
   JobOptions job_options;
   job_options.seed = experiment.config.seed;
   job_options.goes_on = goes_on(experiment.config);
+  job_options.lanes = experiment.lanes();
   Job job(start, job_options);
   try {
     // Processes that work a name out by themselves come to different ones.
@@ -261,6 +269,23 @@ double measured_step_s(const Experiment& simulated) {
 
 using Json = nlohmann::ordered_json;
 
+Json facts_of_pipelines(const Experiment& experiment) {
+  const Pipelines& pipelines = *experiment.pipelines;
+  const PipelineSchedule& schedule = pipelines.schedule;
+  Json facts = {{"workers", schedule.workers},
+                {"stages", schedule.stages},
+                {"replicas", pipelines.count},
+                {"blocks_by_stage", pipelines.cut},
+                {"microbatches", schedule.micros},
+                {"effective_batch", experiment.full_batch(0) * pipelines.count},
+                {"forecast", nullptr}};
+  if (const auto& forecast = experiment.forecast)
+    facts["forecast"] = {{"step_seconds", forecast->plan.forecast.makespan_s},
+                         {"bubble", forecast->plan.forecast.bubble()},
+                         {"worker_bytes", forecast->plan.worker_bytes}};
+  return facts;
+}
+
 Json facts_of(const Experiment& experiment, std::size_t parameters) {
   Json facts = {{"lockstep", LOCKSTEP_VERSION},
                 {"commit", program_commit()},
@@ -270,6 +295,7 @@ Json facts_of(const Experiment& experiment, std::size_t parameters) {
                 {"parameters", parameters},
                 {"steps", experiment.has_open_end() ? Json(nullptr) : Json(experiment.steps)},
                 {"threads_per_worker", experiment.threads(this_machine().cores)}};
+  if (experiment.pipelines) facts["pipeline"] = facts_of_pipelines(experiment);
   if (!experiment.simulation) return facts;
   const Simulation& simulation = *experiment.simulation;
   facts["compute"] = {{"step_seconds", simulation.compute.step_s},
@@ -316,6 +342,8 @@ class Training {
               experiment_.config.ends_by_epochs() ? experiment_.config.epochs : 0, flags.tells()) {
     // What was opened, and not what was asked for, is what workers and a resumed run open again.
     experiment_.config.data = experiment_.data.spec;
+    // Such a cut was not looked at before; it is refused where it does not fit.
+    if (experiment_.pipelines && !experiment_.config.memory_limit.empty()) forecast();
     parameters_ = experiment_.hollow() ? experiment_.hollow_parameters()
                                        : parameter_count(*network_for(experiment_));
   }
@@ -325,6 +353,18 @@ class Training {
     for (const std::string& notice : notices) view_.notice(notice);
     for (const std::string& notice : experiment_.notices()) view_.notice(notice);
     if (experiment_.simulation && experiment_.simulation->measured) measure_step();
+    if (experiment_.forecast)
+      view_.notice(
+          fmt::format("the network is cut into stages of {} blocks", experiment_.config.balance));
+  }
+
+  // How the network is cut, and what a step should take; empty without a pipeline.
+  std::string forecast() {
+    if (!experiment_.pipelines) return {};
+    if (!experiment_.forecast)
+      experiment_.forecast =
+          std::make_shared<const PipelineForecast>(forecast_pipelines(experiment_));
+    return experiment_.forecast->in_words(experiment_.config.batch);
   }
 
   // What would run.
@@ -351,7 +391,8 @@ class Training {
 
  private:
   void measure_step() {
-    experiment_.simulation->compute.step_s = measured_step_s(experiment_);
+    if (!experiment_.pipelines)  // whose blocks were measured
+      experiment_.simulation->compute.step_s = measured_step_s(experiment_);
     view_.notice(fmt::format("a step takes {:.1f} ms here; say step={:.1f}ms to repeat this run",
                              1e3 * experiment_.simulation->compute.step_s,
                              1e3 * experiment_.simulation->compute.step_s));
@@ -484,7 +525,9 @@ class TrainCommand : public Command {
     Training training(std::move(config), flags_, start);
     training.announce(notices);
     if (!flags_.dry_run()) return training.run(flags_.json());
+    const std::string forecast = training.forecast();
     fmt::print("{}\n", json_text(training.plan(), 1));
+    if (!flags_.json()) fmt::print("{}", forecast);
     return 0;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <sstream>
 
@@ -9,6 +10,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "core/whole_file.h"
+#include "parallel/pipeline_schedule.h"
 #include "study/toml_text.h"
 #include "train/checkpoint.h"
 #include "train/cluster_spec.h"
@@ -41,6 +43,14 @@ std::string free_folder(const TrainConfig& config) {
   std::string free = name;
   for (int i = 2; fs::exists(free); ++i) free = fmt::format("{}-{}", name, i);
   return free;
+}
+
+// How many workers a run with pipelines has if nobody says: as many as these need. A file that says
+// another number than the usual one is believed, and may be refused.
+int workers_of_pipelines(const TrainConfig& config) {
+  const int k = read_pipeline(config.pipeline).workers;
+  if (config.replicas > 0) return k * config.replicas;
+  return config.workers == TrainConfig{}.workers && config.workers % k != 0 ? k : config.workers;
 }
 
 // It is written at the end, and should not fail then.
@@ -145,11 +155,13 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
   TrainConfig config = over(base);
   config.cache = cache_folder();
   config.resume = base.resume;
+  if (options_.at("workers")->count() == 0 && !resumes && config.has_pipeline())
+    config.workers = start && config.replicas == 0 ? start->size : workers_of_pipelines(config);
   if (resumes) check_resumable(base, config);
   if (replays && !resumes) check_replayable(base, config);
   complete(config);
   const int servers = config.ranks() - config.workers, hosted = servers - config.guests();
-  if (options_.at("workers")->count() == 0 && !resumes && !replays)
+  if (options_.at("workers")->count() == 0 && !resumes && !replays && !config.has_pipeline())
     config.workers = start ? start->size - servers
                            : ranks_in(config.cluster, 0, config.workers + hosted) - hosted;
   check(config);
@@ -157,6 +169,11 @@ TrainConfig TrainFlags::configured(const std::optional<Start>& start,
     throw UsageError(fmt::format(
         "the launcher started {} ranks, but {} workers and {} servers need {}: leave --workers out",
         start->size, config.workers, config.servers, config.ranks()));
+  if (start && config.has_pipeline() && !std::isdigit(config.balance[0]))
+    throw UsageError(fmt::format(
+        "another launcher started this process as rank {} of {}, and each would measure for itself "
+        "where to cut: give the blocks of each stage, e.g. --balance 3,4",
+        start->rank, start->size));
   if (start && cluster_kind(config.cluster) != "local")
     throw UsageError(
         fmt::format("another launcher started this process as rank {} of {}: leave "

@@ -93,8 +93,10 @@ void TrainView::step(const Progress& p) {
   const double per_step = p.step > 0 ? p.training_s / static_cast<double>(p.step) : 0;
   const std::string of = p.steps > 0 ? fmt::format("/{}", p.steps) : "";
   const double left_s = per_step * static_cast<double>(p.steps - p.step);
-  out_.mention(fmt::format("\r\033[Kepoch {}  step {}{}  loss {:.4f}  {:.0f} samples/s{}",
-                           p.epoch + 1, p.step, of, p.loss, rate,
+  // The first worker of a pipeline does not know it.
+  const std::string loss = p.loss != 0 ? fmt::format("  loss {:.4f}", p.loss) : "";
+  out_.mention(fmt::format("\r\033[Kepoch {}  step {}{}{}  {:.0f} samples/s{}", p.epoch + 1, p.step,
+                           of, loss, rate,
                            p.steps > 0 ? fmt::format("  {} left", time_in_words(left_s)) : ""));
   line_shown_ = true;
 }

@@ -97,6 +97,7 @@ Traffic MeteredRank::exchanged() const {
   Traffic moved = of_strategy(all());
   if (moved.messages_sent + moved.messages_received == 0)
     moved.bytes_sent = moved.bytes_received = moved.bytes_sent + moved.bytes_received;
+  moved += passed();
   return moved += exchanged_before_;
 }
 
@@ -104,6 +105,7 @@ Traffic MeteredRank::other() const {
   const Ledger ledger = all();
   Traffic rest = total(ledger);
   rest -= of_strategy(ledger);
+  rest -= passed();
   return rest += other_before_;
 }
 

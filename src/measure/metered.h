@@ -107,9 +107,11 @@ class MeteredRank {
   MeteredRank(const MeteredRank&) = delete;
 
   Rank& rank() { return view_.rank(); }
-  // Moved by the strategy: gradients and weights, by message or in shared memory. Where there were
-  // no messages, a rank moved what it read from and wrote to its peers' memory.
+  // Moved in training steps. By the strategy: gradients and weights, by message or in shared
+  // memory; where there were no messages, a rank moved what it read from and wrote to its peers'
+  // memory. And between the stages of a pipeline: passed().
   Traffic exchanged() const;
+  Traffic passed() const { return total_of(all(), Purpose::activations); }
   // Moved for all else: initial weights, scores, checkpoints, control.
   Traffic other() const;
   // What the run that this one resumes had moved.

@@ -25,6 +25,7 @@ Spent& Spent::operator+=(const Spent& other) {
   communicate_s += other.communicate_s;
   wait_s += other.wait_s;
   hidden_s += other.hidden_s;
+  stalled_s += other.stalled_s;
   variance_s2 += other.variance_s2;
   return *this;
 }
@@ -44,6 +45,12 @@ void StepClock::optimised(double since, double until) {
 void StepClock::backward(double since, double until) {
   now_.backward_at = at_first(since);
   now_.backward_s = until - since;
+}
+
+void StepClock::passed(PassSpan span) {
+  span.start = at_first(span.start);
+  span.end = at_first(span.end);
+  now_.passes.push_back(span);
 }
 
 void StepClock::exchanged(std::span<const BucketSpan> spans) {
@@ -78,7 +85,8 @@ std::vector<TimedStep> StepClock::settle(Transport& peers) {
 std::vector<TimedStep> StepClock::settle() {
   for (TimedStep& step : open_) {
     step.wait_s = std::clamp(step.wait_s, 0.0, std::max(0.0, step.exchange_s()));
-    spent_ += {step.compute_s(), step.exchange_s() - step.wait_s, step.wait_s, 0};
+    spent_ += {step.compute_s(), step.exchange_s() - step.wait_s, step.wait_s + step.stalled_s};
+    spent_.stalled_s += step.stalled_s;
   }
   return std::exchange(open_, {});
 }

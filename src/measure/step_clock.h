@@ -3,7 +3,8 @@
 // stamps of all ranks follows what no rank can see alone: of the time spent exchanging, how long it
 // only waited for ranks that were not ready yet.
 //
-//   compute = start..ready + optimiser,  wait = until the last rank was ready (at most the
+//   compute = start..ready + optimiser (less what a pipeline's worker waited for others in it,
+//   which is waiting),  wait = until the last rank was ready (at most the
 //   exchange), communicate = the rest of the exchange; together the whole training time.
 #pragma once
 
@@ -23,9 +24,16 @@ struct Spent {
   double compute_s = 0, communicate_s = 0, wait_s = 0;
   // How unlike the workers' compute times are: their variance within a step, summed over steps.
   double variance_s2 = 0;
-  double hidden_s = 0;  // communication beside the computation: no part of the total
+  double hidden_s = 0;   // communication beside the computation: no part of the total
+  double stalled_s = 0;  // of the waiting: for other workers of its pipeline, between its passes
   double total_s() const { return compute_s + communicate_s + wait_s; }
   Spent& operator+=(const Spent&);
+};
+
+// A pass of a pipeline's worker: forward, recompute, backward, backward of inputs or of weights.
+struct PassSpan {
+  int pass = 0;  // in that order
+  double start = 0, end = 0;
 };
 
 // One step of a rank, on rank 0's clock.
@@ -38,8 +46,12 @@ struct TimedStep {
   // For the timeline.
   double backward_at = 0, backward_s = 0;  // the last one, of the last micro-batch; 0: not known
   std::vector<BucketSpan> spans = {};      // of buckets that were exchanged in it
+  // Of a worker of a pipeline: how long it waited for others before it was ready, and for the
+  // timeline what it did meanwhile.
+  double stalled_s = 0;
+  std::vector<PassSpan> passes = {};
 
-  double compute_s() const { return ready - start + optimiser_s; }
+  double compute_s() const { return ready - start - stalled_s + optimiser_s; }
   double exchange_s() const { return end - ready - optimiser_s; }
 };
 
@@ -58,6 +70,10 @@ class StepClock {
   void backward(double since, double until);
   // Spans that began before this step were told before.
   void exchanged(std::span<const BucketSpan>);
+  // Of the step that goes on: so long this rank waited for others of its pipeline.
+  void stalled(double seconds) { now_.stalled_s += seconds; }
+  // A pass of it, for the timeline.
+  void passed(PassSpan);
   // Of the step that goes on, so long this rank only waited: for ranks that go apart, which can't
   // see it from each other's stamps.
   void waited(double seconds) { now_.wait_s += seconds; }

@@ -86,6 +86,9 @@ StepWindow step_window(const std::string& text) {
   return window;
 }
 
+constexpr const char* kPasses[] = {"forward", "recompute", "backward", "backward of inputs",
+                                   "backward of weights"};
+
 std::vector<LaneEvent> lanes_of(const TimedStep& s) {
   std::vector<LaneEvent> events;
   const auto add = [&](Lane lane, double start, double end, const char* name = nullptr) {
@@ -105,7 +108,15 @@ std::vector<LaneEvent> lanes_of(const TimedStep& s) {
             {Lane::communicate, span.start, span.end, kParts[static_cast<int>(span.part)], &span});
     return events;
   };
-  if (s.backward_s > 0) {
+  if (!s.passes.empty()) {
+    double until = s.start;
+    for (const PassSpan& pass : s.passes) {
+      add(Lane::wait, until, pass.start);
+      add(Lane::compute, pass.start, pass.end, kPasses[pass.pass]);
+      until = pass.end;
+    }
+    add(Lane::wait, until, s.ready);
+  } else if (s.backward_s > 0) {
     const double begin = std::clamp(s.backward_at, s.start, s.ready);
     const double end = std::clamp(s.backward_at + s.backward_s, begin, s.ready);
     add(Lane::compute, s.start, begin, "forward");

@@ -79,6 +79,13 @@ Layout PipelineSchedule::layout(int pipelines) const {
   return Layout::grid(pipelines, stages);
 }
 
+Slice PipelineSchedule::samples_of(std::size_t all, int replica, int micro) const {
+  const int of_batch = micros / batches;
+  const Slice batch = chunk(all, replicas * batches, replica * batches + micro / of_batch);
+  const Slice part = chunk(batch.count, of_batch, micro % of_batch);
+  return {batch.begin + part.begin, part.count};
+}
+
 std::span<const PipelineScheduleRow> pipeline_schedules() { return kRows; }
 
 PipelineSchedule pipeline_schedule(std::string_view spec, int workers) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/options.h"
+#include "core/slices.h"
 #include "parallel/layout.h"
 
 namespace lockstep {
@@ -56,6 +57,10 @@ struct PipelineSchedule {
   // Of so many pipelines side by side, each with its own workers. A schedule's worker w is rank w
   // of the first.
   Layout layout(int pipelines = 1) const;
+  // Which of the samples of a pipeline's step are in that micro-batch: they are cut into batches,
+  // by replica and then by number, and these into micro-batches, by chunk(). A short step leaves
+  // some without samples, which no worker passes.
+  Slice samples_of(std::size_t all, int replica, int micro) const;
 };
 
 struct PipelineScheduleRow {

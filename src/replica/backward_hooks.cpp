@@ -32,6 +32,7 @@ BackwardHooks::~BackwardHooks() {
 }
 
 void BackwardHooks::fired(std::size_t parameter) {
+  if (!listens_) return;
   if (reported_[parameter]) {
     stale_ = true;
     return;

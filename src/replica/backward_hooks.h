@@ -24,6 +24,9 @@ class BackwardHooks {
   void flush();
   // Starts over without reports: after a backward that failed.
   void forget();
+  // Off: gradients are not final yet, since another backward will add to them, and nothing is
+  // reported. On at first.
+  void listen(bool on) { listens_ = on; }
   // Has another backward changed what was reported as final, since it last started over?
   bool is_stale() const { return stale_; }
 
@@ -34,7 +37,7 @@ class BackwardHooks {
   std::span<const Parameter> parameters_;
   Ready ready_;
   std::vector<bool> reported_;
-  bool stale_ = false;
+  bool stale_ = false, listens_ = true;
   // A parameter holds its accumulator weakly; with the last graph it would go, and the hook too.
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   std::vector<std::uintptr_t> keys_;  // of the hooks in them

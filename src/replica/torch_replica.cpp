@@ -147,6 +147,10 @@ void TorchReplica::on_slice_ready(BackwardHooks::Ready ready) {
   if (ready) hooks_.emplace(model_, std::move(ready));
 }
 
+void TorchReplica::tell_ready(bool on) {
+  if (hooks_) hooks_->listen(on);
+}
+
 torch::Tensor TorchReplica::predict(const torch::Tensor& x) {
   const torch::NoGradGuard no_grad;
   set_training(false);

@@ -109,8 +109,13 @@ class TorchReplica final : public Replica {
   // From then on, called during every backward as BackwardHooks::Ready says; all parts have been
   // reported when end() returns.
   void on_slice_ready(BackwardHooks::Ready);
+  // While off, a backward reports nothing: another one of the step will add to the same gradients.
+  void tell_ready(bool on);
   // The output as in use: no dropout, batch norm by its statistics, no gradients.
   torch::Tensor predict(const torch::Tensor& x);
+
+  // Dropout and batch norm behave as in training, or as in use.
+  void set_training(bool on);
 
   // Runs `f` with this rank's random numbers in LibTorch. `f` must not block: in simulation another
   // rank would run with them.
@@ -135,7 +140,6 @@ class TorchReplica final : public Replica {
 
  private:
   void zero_gradients();
-  void set_training(bool on);
 
   std::unique_ptr<Network> network_;
   std::optional<bool> training_;  // what the network was last set to

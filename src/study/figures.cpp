@@ -104,6 +104,8 @@ constexpr Figure kFigures[] = {
      RANKS("peak_rss_bytes", all, most)},
     {"peak_private_bytes", "private memory of the largest rank", "B", "low", 1, true,
      RANKS("peak_private_bytes", all, most)},
+    {"peak_tensor_bytes", "tensors of the largest rank", "B", "low", 1, true,
+     RANKS("peak_tensor_bytes", all, most)},
     {"disk_read_bytes", "read from disk", "B", "low", 1, true, RANKS("disk_read_bytes", all, sum)},
     {"disk_written_bytes", "written to disk", "B", "low", 1, true,
      RANKS("disk_written_bytes", all, sum)},

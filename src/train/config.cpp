@@ -7,8 +7,10 @@
 #include "collectives/all_reduce.h"
 #include "core/error.h"
 #include "core/names.h"
+#include "core/units.h"
 #include "data/split.h"
 #include "measure/timeline.h"
+#include "parallel/pipeline_schedule.h"
 #include "replica/optimiser.h"
 #include "replica/schedule.h"
 #include "strategies/carriage.h"
@@ -44,6 +46,11 @@ bool is_hollow(const TrainConfig& config) {
          !simulation_from(config.cluster, config.ranks() - config.guests(), config.seed,
                           config.guests())
               .numerics;
+}
+
+// How many ranks average a stage of a pipeline.
+int replicas_of_a_stage(const TrainConfig& config) {
+  return std::max(1, config.replicas) * schedule_of_pipeline(config).replicas;
 }
 
 void check_servers(const TrainConfig& config) {
@@ -104,9 +111,10 @@ void check_training(const TrainConfig& config) {
     throw UsageError(fmt::format("--batch must be 1 to {}", kMostSamples));
   if (config.global_batch > kMostSamples)
     throw UsageError(fmt::format("--global-batch must be at most {}", kMostSamples));
-  if (config.global_batch > 0 && config.global_batch < std::uint64_t(config.workers))
-    throw UsageError(fmt::format("--global-batch {} is less than a sample for each of {} workers",
-                                 config.global_batch, config.workers));
+  if (config.global_batch > 0 && config.global_batch < std::uint64_t(config.readers()))
+    throw UsageError(fmt::format("--global-batch {} is less than a sample for each of {} {}",
+                                 config.global_batch, config.readers(),
+                                 config.has_pipeline() ? "pipelines" : "workers"));
   one_of("lr scaling", config.lr_scaling, {"none", "linear"});
   one_of("reshard", config.reshard, {"never", "epoch"});
   if (!(config.warmup_epochs >= 0)) throw UsageError("--warmup-epochs can't be negative");
@@ -145,6 +153,58 @@ void check_scaling(const TrainConfig& config) {
         fmt::format("--lr-scaling linear does not work with {}: it adds up the steps of all "
                     "workers, so its model moves by as many times the rate already; leave it out",
                     row.name));
+}
+
+// Which flags do not go with a pipeline, and why.
+void check_beside_pipeline(const TrainConfig& config) {
+  const auto refuse = [&](bool given, const std::string& flag, const std::string& why) {
+    if (given) throw UsageError(fmt::format("{} does not work with --pipeline: {}", flag, why));
+  };
+  const StrategyRow& row = config.strategy_row();
+  const std::string strategy = fmt::format("--strategy {}", row.name);
+  refuse(row.has_servers(), strategy,
+         "servers would need the stages of all workers; use all-reduce");
+  refuse(row.pace != Pace::together, strategy,
+         "the stages of a network take every step together; use all-reduce");
+  refuse(row.name != "all-reduce", strategy,
+         "stages are averaged over pipelines in every step; use all-reduce");
+  refuse(!config.profile_out.empty(), "--profile-out",
+         "a profile is of a whole step on one worker; measure it without");
+  refuse(!config.record.empty() || !config.replay.empty(), "--record or --replay",
+         "nothing depends on arrival");
+}
+
+void check_pipeline(const TrainConfig& config) {
+  const auto refuse_alone = [&](bool given, const char* flag) {
+    if (given) throw UsageError(fmt::format("{} goes with --pipeline: give both, or none", flag));
+  };
+  if (!config.has_pipeline()) {
+    refuse_alone(config.replicas != 0, "--replicas");
+    refuse_alone(config.balance != "time", "--balance");
+    refuse_alone(!config.memory_limit.empty(), "--memory-limit");
+    return;
+  }
+  const PipelineSchedule schedule = schedule_of_pipeline(config);
+  const int k = schedule.workers;
+  if (config.replicas < 0 || config.workers != k * config.replicas)
+    throw UsageError(
+        config.replicas > 0
+            ? fmt::format("--pipeline {} with --replicas {} takes {} workers, not {}: leave "
+                          "--workers out",
+                          k, config.replicas, k * config.replicas, config.workers)
+            : fmt::format("--workers {}: a pipeline of {} workers needs {}, or a multiple of it",
+                          config.workers, k, k));
+  check_beside_pipeline(config);
+  if (!config.memory_limit.empty()) parse_size(config.memory_limit);
+  const auto batches = static_cast<std::uint64_t>(schedule.replicas) * schedule.batches;
+  const auto micros = static_cast<std::uint64_t>(schedule.micros) / schedule.batches;
+  const std::uint64_t batch =
+      config.global_batch > 0 ? config.global_batch / config.replicas / batches : config.batch;
+  if (batch < micros)
+    throw UsageError(fmt::format(
+        "a batch of {} samples can't be cut into {} micro-batches: give a larger batch, or fewer "
+        "microbatches",
+        batch, micros));
 }
 
 void check_records(const TrainConfig& config) {
@@ -250,6 +310,14 @@ bool TrainConfig::servers_within_workers() const {
 
 void complete(TrainConfig& config) {
   if (config.servers < 0) config.servers = config.strategy_row().has_servers() ? 1 : 0;
+  if (!config.has_pipeline() || config.replicas != 0) return;
+  const int k = read_pipeline(config.pipeline).workers;
+  if (config.workers % k == 0) config.replicas = config.workers / k;
+}
+
+PipelineSchedule schedule_of_pipeline(const TrainConfig& config) {
+  const PipelineRequest request = read_pipeline(config.pipeline);
+  return pipeline_schedule(request.spec, request.workers);
 }
 
 void complete_records(TrainConfig& config) {
@@ -263,7 +331,7 @@ void complete_records(TrainConfig& config) {
 RunTerms run_terms(const TrainConfig& config) {
   const std::string_view optimiser = Options::name_in(config.optimizer);
   RunTerms terms;
-  terms.workers = config.workers;
+  terms.workers = config.has_pipeline() ? replicas_of_a_stage(config) : config.workers;
   terms.servers = config.servers;
   terms.colocated = config.servers_within_workers();
   terms.audit = config.audit;
@@ -290,7 +358,7 @@ std::string replica_optimiser(const TrainConfig& config) {
 
 OptimiserTerms optimiser_terms(const TrainConfig& config) {
   OptimiserTerms terms;
-  terms.workers = config.workers;
+  terms.workers = config.has_pipeline() ? replicas_of_a_stage(config) : config.workers;
   if (!takes_over_sgd(carriage_of(config))) return terms;
   const Options sgd = optimiser_options(config.optimizer);
   terms.momentum = sgd.number("momentum");
@@ -303,6 +371,7 @@ void check(const TrainConfig& config) {
   check_text(config);
   check_servers(config);
   check_ranks(config);
+  check_pipeline(config);
   check_strategy(config.strategy, run_terms(config), config.own_strategy);
   all_reduce_named(config.collective);
   check_end(config);

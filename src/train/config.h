@@ -14,6 +14,7 @@ namespace lockstep {
 
 struct Carriage;
 struct OptimiserTerms;
+struct PipelineSchedule;
 struct RunTerms;
 struct StrategyRow;
 
@@ -32,6 +33,9 @@ struct TrainConfig {
   // computes can't answer, so there each server is a rank of its own, on the host of its worker.
   bool servers_within_workers() const;
   int ranks() const { return workers + (servers_within_workers() ? 0 : servers); }
+  bool has_pipeline() const { return !pipeline.empty(); }
+  // How many read samples of their own: workers, or pipelines.
+  int readers() const { return has_pipeline() ? replicas : workers; }
   bool ends_by_epochs() const { return steps == 0 && samples == 0 && seconds == 0; }
   // Servers that are ranks of their own on workers' hosts.
   int guests() const { return server_placement == "colocated" ? ranks() - workers : 0; }
@@ -70,12 +74,16 @@ std::string replica_optimiser(const TrainConfig&);
 // and what that compressor is to know. Weights and steps of an epoch are left to the caller.
 OptimiserTerms optimiser_terms(const TrainConfig&);
 
-// Fills in the number of servers if it is not given: 1, or none. UsageError: no such strategy.
+// Fills in the number of servers if it is not given: 1, or none; and that of pipelines, from the
+// workers. UsageError: no such strategy, or no such pipeline.
 void complete(TrainConfig&);
 // Fills in what is recorded if it is not given: 10 samples a second and a timeline of the first 500
 // steps. Simulations of more than 64 ranks or without numbers would spend their time on records,
 // and so have none. REQUIRES: the number of workers is known. UsageError.
 void complete_records(TrainConfig&);
+
+// The schedule of its pipelines. REQUIRES: has_pipeline(). UsageError.
+PipelineSchedule schedule_of_pipeline(const TrainConfig&);
 
 // UsageError if a flag is wrong, alone or together with others, as far as that can be known without
 // opening data or files. REQUIRES: complete().

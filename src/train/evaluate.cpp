@@ -84,6 +84,22 @@ void fill_in(Score& score, const std::vector<double>& sums, const Dataset& test)
   score.iou = mean_iou(correct, samples, answers);
 }
 
+// What this worker answers, or its pipeline does.
+Slice part_of_test_set(const Transport& workers, const Experiment& experiment) {
+  const std::size_t all = experiment.data.test->size();
+  const auto& pipelines = experiment.pipelines;
+  return pipelines ? chunk(all, pipelines->count, pipelines->pipeline_of(workers.rank()))
+                   : chunk(all, workers.size(), workers.rank());
+}
+
+// Of how many copies of the whole network this worker has the count: the workers of a pipeline have
+// parts of them, and the first one counts for all.
+double copies_counted(const Transport& workers, const Experiment& experiment) {
+  const auto& pipelines = experiment.pipelines;
+  if (!pipelines) return 1;
+  return pipelines->worker_of(workers.rank()) == 0 ? pipelines->schedule.replicas : 0;
+}
+
 std::vector<double> numbers_of(const Tally& tally) {
   std::vector<double> numbers = tally.correct;
   numbers.insert(numbers.end(), tally.samples.begin(), tally.samples.end());
@@ -152,18 +168,18 @@ Model model_of(Transport& workers, Strategy& strategy, Learner& learner, std::ui
 
 void evaluate(Transport& workers, Learner& learner, const Experiment& experiment,
               const Model& model, std::span<const float> own, bool takes_part, Score& score,
-              Transport* stages) {
+              Carrier* carrier) {
   const double apart = takes_part ? distance(own, model.weights) : 0;
   const AsModel as_model(learner, model);
   const std::size_t classes = experiment.data.test->classes();
-  const Slice mine = chunk(experiment.data.test->size(), workers.size(), workers.rank());
-  Tally tally = tally_of(learner, mine, stages);
+  const Slice mine = part_of_test_set(workers, experiment);
+  Tally tally = tally_of(learner, mine, carrier);
   for (auto* by_class : {&tally.correct, &tally.samples, &tally.answers}) by_class->resize(classes);
   // Not the memory that the model was copied to: what the network has answered with.
   if (experiment.config.audit) prove_same(learner.held_by_network(), model, "scored");
   std::vector<double> sums = numbers_of(tally);
   sums.push_back(apart);
-  sums.push_back(takes_part ? 1 : 0);
+  sums.push_back(takes_part ? copies_counted(workers, experiment) : 0);
   if (has_masks(*experiment.data.test)) sums.push_back(tally.dice_sum);
   sum_over_ranks(workers, sums);
   fill_in(score, sums, *experiment.data.test);

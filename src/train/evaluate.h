@@ -9,6 +9,8 @@
 
 namespace lockstep {
 
+class Carrier;  // carrier.h
+
 // REQUIRES: fp32.
 inline std::span<float> floats(Values values) {
   return {reinterpret_cast<float*>(values.bytes().data), values.count()};
@@ -31,10 +33,10 @@ void prove_mean(Transport& workers, std::string_view what, std::span<const float
 // with it, and goes on as it was. Fills in accuracy, loss, accuracy by class, the share of the most
 // predicted class, Dice and IoU where there are masks, and the consensus distance: the mean over
 // those that take part (see Strategy::mass) of how far their `own` weights are from the model,
-// squared; the same on all workers. `stages`: of the learner's network, see worker.h. AuditError
-// where the run is audited and the network that answered was not the model.
+// squared; the same on all workers. `carrier`: see worker.h. AuditError where the run is audited
+// and the network that answered was not the model.
 void evaluate(Transport& workers, Learner&, const Experiment&, const Model&,
-              std::span<const float> own, bool takes_part, Score&, Transport* stages = nullptr);
+              std::span<const float> own, bool takes_part, Score&, Carrier* carrier = nullptr);
 
 // The same by this rank alone and with the whole test set, but for the consensus distance.
 // `goes_on` is asked from time to time: if it says no, returns false, and the score is not filled

@@ -6,11 +6,13 @@
 #include "compression/registry.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/units.h"
 #include "measure/machine.h"
 #include "replica/flat_model.h"
 #include "strategies/carriage.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "train/pipeline_forecast.h"
 #include "transport/decorators/conditions.h"
 #include "transport/real_rank.h"
 
@@ -128,9 +130,14 @@ std::optional<std::string> counts_alike(const TrainConfig& config, const Plan& p
 
 }  // namespace
 
-std::vector<std::size_t> batch_by_worker(const TrainConfig& config) {
-  const int m = config.workers;
-  if (config.global_batch == 0) return std::vector<std::size_t>(m, config.batch);
+std::vector<std::size_t> batch_by_reader(const TrainConfig& config) {
+  const int m = config.readers();
+  std::size_t each = config.batch;
+  if (config.has_pipeline()) {
+    const PipelineSchedule schedule = schedule_of_pipeline(config);
+    each *= static_cast<std::size_t>(schedule.replicas) * schedule.batches;
+  }
+  if (config.global_batch == 0) return std::vector<std::size_t>(m, each);
   std::vector<std::size_t> batches;
   for (int r = 0; r < m; ++r) batches.push_back(chunk(config.global_batch, m, r).count);
   return batches;
@@ -141,9 +148,9 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
       strategy(config.strategy_row()),
       simulation(simulation_of(config)),
       data(data_of(config, fetch)),
-      plan(plan_of(config, *data.train, batch_by_worker(config), split_s)),
+      plan(plan_of(config, *data.train, batch_by_reader(config), split_s)),
       cores(this_machine().cores),
-      batches_(batch_by_worker(config)) {
+      batches_(batch_by_reader(config)) {
   (void)coding_cost(0);  // refuses a compressor that it should have rates of
   Plan counted = plan;
   steps_per_epoch = counted.steps(0);
@@ -157,11 +164,47 @@ Experiment::Experiment(TrainConfig asked, const Fetch& fetch)
     model_sha256 = content_of_model(config.model);
   }
   if (!config.resume.empty()) check_goes_on(config.resume, {steps, data_sha256, model_sha256});
+  if (config.has_pipeline()) form_pipelines();
   if (hollow()) {
     parameters = laid_out(network_for(*this)->parameters());
   } else if (data.train->slow() || data.test->slow()) {
     readers = std::make_unique<ReaderPool>(std::max(1, cores / config.ranks()));
   }
+}
+
+void Experiment::form_pipelines() {
+  const bool by_hand = config.balance != "time" && config.balance != "memory";
+  pipelines = Pipelines{schedule_of_pipeline(config), config.replicas, {}};
+  if (by_hand && !simulation) {
+    // What was chosen before, or is looked at when the network is cut.
+    for (const std::string_view part : cut_at_commas(config.balance))
+      pipelines->cut.push_back(parse_integer(
+          fmt::format("each stage of --balance {}", config.balance), part, 1, 1 << 20));
+    if (std::ssize(pipelines->cut) != pipelines->schedule.stages)
+      throw UsageError(fmt::format("--balance {} has {} stages, and the pipeline {}",
+                                   config.balance, pipelines->cut.size(),
+                                   pipelines->schedule.stages));
+    return;
+  }
+  forecast = std::make_shared<const PipelineForecast>(forecast_pipelines(*this));
+  pipelines->cut = forecast->plan.counts;
+  config.balance = in_words(pipelines->cut);
+  if (!simulation) return;
+  if (simulation->measured) simulation->compute.step_s = forecast->step_s;
+  double all_s = 0;
+  for (const StageCosts& stage : forecast->plan.stages) all_s += stage.times.total_s();
+  for (const StageCosts& stage : forecast->plan.stages)
+    pipelines->shares.push_back({stage.times.forward_s / all_s,
+                                 stage.times.backward_inputs_s / all_s,
+                                 stage.times.backward_weights_s / all_s});
+  if (hollow()) pipelines->sizes = sizes_of_stages(*this, pipelines->cut);
+}
+
+Lanes Experiment::lanes() const {
+  Lanes lanes;
+  // What passes between stages has one of its own.
+  if (pipelines) lanes.background = 2;
+  return lanes;
 }
 
 CodingCost Experiment::coding_cost(int rank) const {

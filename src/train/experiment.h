@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "data/open.h"
@@ -12,8 +13,12 @@
 #include "strategies/registry.h"
 #include "train/cluster_spec.h"
 #include "train/config.h"
+#include "train/pipelines.h"
+#include "transport/lanes.h"
 
 namespace lockstep {
+
+struct PipelineForecast;  // pipeline_forecast.h
 
 // More steps than any run has.
 inline constexpr std::uint64_t kOpenEnd = std::uint64_t{1} << 40;
@@ -28,7 +33,13 @@ struct Experiment {
   std::optional<Simulation> simulation;
   Data data;
   double split_s = 0;
-  Plan plan;
+  Plan plan;  // of workers, or of pipelines
+  // Where the network is cut over workers; none: each has all of it. What was chosen is in the
+  // configuration, too.
+  std::optional<Pipelines> pipelines;
+  // Of a pipeline, where this process has measured the network's blocks: to choose a cut, or to
+  // simulate.
+  std::shared_ptr<const PipelineForecast> forecast;
   // Of the whole run, of each worker; kOpenEnd: known when it is over (see timetable.h).
   std::uint64_t steps = 0;
   // For the schedule of the learning rate: steps an epoch, of the first; and steps of the run, of
@@ -51,7 +62,10 @@ struct Experiment {
   bool hollow() const { return simulation && !simulation->numerics; }
   // How many numbers a hollow network has.
   std::size_t hollow_parameters() const { return parameters.back().slice.end(); }
-  std::size_t full_batch(int worker) const { return batches_.at(worker); }
+  // Of a worker or, where there are any, of a pipeline.
+  std::size_t full_batch(int reader) const { return batches_.at(reader); }
+  // How many background lanes a rank needs, and what else.
+  Lanes lanes() const;
   // What encoding and decoding take this rank in simulation: see Simulation::coding.
   CodingCost coding_cost(int rank) const;
   // What a rank's line to the others carries, as far as the settings say so.
@@ -62,10 +76,13 @@ struct Experiment {
   std::vector<std::string> notices() const;
 
  private:
-  std::vector<std::size_t> batches_;  // by worker
+  void form_pipelines();
+
+  std::vector<std::size_t> batches_;  // by reader
 };
 
-// --batch each, or --global-batch cut into parts that differ by at most one.
-std::vector<std::size_t> batch_by_worker(const TrainConfig&);
+// By worker or, where there are any, by pipeline: --batch each, times the batches that a pipeline's
+// step takes; or --global-batch cut into parts that differ by at most one.
+std::vector<std::size_t> batch_by_reader(const TrainConfig&);
 
 }  // namespace lockstep

@@ -1,8 +1,8 @@
-// One rank's part of a network at work: forward and backward of one micro-batch at a time, and what
-// the trainer needs beyond what a strategy sees. The part may be a stage of a network that is cut
-// over several ranks; today's learners hold a whole network and take a whole batch at once, which
-// is the simplest case. compute() and tally_of() in worker.h drive a learner, and carry what passes
-// between stages.
+// One rank's part of a network at work: the passes of its stages, one micro-batch at a time, and
+// what the trainer needs beyond what a strategy sees. The part may be stages of a network that is
+// cut over several ranks; a learner of a whole network has one stage and takes a whole batch at
+// once, which is the simplest case. compute() and tally_of() in worker.h drive a learner, and carry
+// what passes between stages of two ranks.
 //
 // The real learner computes with LibTorch; the hollow one has sizes and computes nothing. Belongs
 // to the rank's thread; none of its calls passes virtual time or waits for another rank.
@@ -10,12 +10,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "core/replica.h"
 #include "measure/profile.h"
+#include "parallel/pipeline_schedule.h"
 #include "strategies/strategy.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
@@ -56,6 +58,18 @@ class Examiner {
   virtual Tally tally(Slice part_of_test_set) = 0;
 };
 
+// A tensor that passes between two workers of a pipeline for one micro-batch: what the next stage
+// needs, a skip connection, or the gradient of either on its way back.
+struct Passage {
+  int worker = 0;  // of the pipeline: the other end
+  int link = 0;    // which of the pipeline's links, counted alike on all workers
+  Action action;   // the one that sends it: its replica, pass and micro-batch tell messages apart
+  Values numbers;  // the learner's memory; hollow where there are no numbers
+  // Of what is sent: keeps the memory in place until it is on its way. None: the learner does,
+  // until the batch is closed.
+  std::shared_ptr<const void> keeps = {};
+};
+
 class Learner {
  public:
   virtual ~Learner() = default;
@@ -63,36 +77,37 @@ class Learner {
   // The weights and gradients of its part.
   virtual Replica& replica() = 0;
 
-  // Each of these opens a batch and returns how many micro-batches it has: 0 without samples.
+  // Each of these opens a batch.
   //
-  // This rank's batch of that step: the gradients are zero.
-  virtual int open_step(std::uint64_t step) = 0;
+  // The samples of that step of this rank, or of its pipeline: the gradients are zero.
+  virtual void open_step(std::uint64_t step) = 0;
   // Batch `i` of the task that is open, as that step.
-  virtual int open_task_batch(std::size_t i, std::uint64_t step) = 0;
-  // A part of the test set, which is only answered: forward() alone.
-  virtual int open_test(Slice part_of_test_set) = 0;
+  virtual void open_task_batch(std::size_t i, std::uint64_t step) = 0;
+  // A part of the test set, which is only answered.
+  virtual void open_test(Slice part_of_test_set) = 0;
 
-  // Forward of one micro-batch of the open batch, in rising order. Returns what the next stage
-  // needs, which stays in place until the next batch is opened; no numbers on the last stage.
-  virtual Values forward(int micro) = 0;
-  // After forward of that micro-batch: adds its part to the gradients. Returns the gradient of
-  // input(), for the stage before; no numbers on the first stage.
-  virtual Values backward(int micro) = 0;
-  // The learner's memory for what the stage before sends of a micro-batch, and for the gradient
-  // that the next stage sends back: filled before forward() and before backward(). No numbers: this
-  // stage reads samples itself, or computes the loss itself.
-  virtual Values input(int /*micro*/) { return kNoValues; }
-  virtual Values output_gradient(int /*micro*/) { return kNoValues; }
+  // What this rank does with the open batch, one after another; of a test: forward passes alone.
+  // None without samples.
+  virtual std::vector<Action> actions() const = 0;
+  // What comes from other workers and must be there before that action is run. The memory is the
+  // learner's from the call on: it is asked for once, some actions ahead of that one.
+  virtual std::vector<Passage> needs(const Action&) { return {}; }
+  // Runs it. Returns what is to be sent to other workers. What passes between stages of this rank
+  // is the learner's own affair.
+  virtual std::vector<Passage> run(const Action&) = 0;
 
-  // After the last backward(): the gradients are now the mean over the samples of the batch.
-  // Returns the mean loss, 0 where this stage computes none. BadGradient names rank, step and
-  // parameter if a gradient is not finite.
+  // These close it.
+  //
+  // After the last action: the gradients are now the mean over the samples of the batch. Returns
+  // the mean loss; where a batch's losses are computed by several workers of a pipeline, this one's
+  // part of it (those of all add up to the mean), and 0 where it computes none. BadGradient names
+  // rank, step and parameter if a gradient is not finite.
   virtual double end_step() = 0;
-  // After the last forward() of a part of the test set.
+  // After the last action of a part of the test set.
   virtual Tally end_test() = 0;
 
   // From then on `ready` is called for each part of the gradients when it is final: during
-  // backward() of the last micro-batch, and for the rest in end_step(). It must not block.
+  // the last backward pass of each, and for the rest in end_step(). It must not block.
   virtual void on_slice_ready(std::function<void(Slice)> /*ready*/) {}
   // Wall-clock seconds of the last step: forward (with reading the batch), backward, and where
   // on_slice_ready() was called, when each part of the gradients was final.
@@ -125,11 +140,11 @@ class Learner {
   // stay valid until the next call of anything here.
   virtual std::vector<Blob> state() = 0;
   virtual void restore(const Checkpoint&, int rank) = 0;
+  // The most bytes that tensors have taken in a step, with weights, gradients and the optimiser's
+  // state. Of the process, so of a rank that has one to itself. None: it computes nothing.
+  virtual std::optional<std::uint64_t> peak_tensor_bytes() { return {}; }
   // Files of the training data found damaged and replaced so far.
   virtual std::vector<std::string> damaged() const { return {}; }
-
- protected:
-  inline static const Values kNoValues{nullptr, 0, Type::fp32};
 };
 
 // Where weights and gradients go, `count` numbers each: windows, or hollow.
@@ -149,6 +164,8 @@ struct ComputeTurns {
 std::unique_ptr<Learner> make_torch_learner(const Experiment&, int rank, const OpenMemory&,
                                             const ComputeTurns&);
 std::unique_ptr<Learner> make_hollow_learner(const Experiment&, const OpenMemory&);
+// The same of a worker of a pipeline, which is rank `rank` of the run.
+std::unique_ptr<Learner> make_hollow_stages(const Experiment&, int rank, const OpenMemory&);
 // The network that the configuration names, for its data, with the initial weights of its seed.
 // UsageError.
 std::unique_ptr<Network> network_for(const Experiment&, const ComputeTurns& = {});

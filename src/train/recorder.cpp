@@ -160,6 +160,9 @@ std::vector<double> Recorder::row_of(const std::vector<TimedStep>& steps) const 
     for (const BucketSpan& span : s.spans)
       row.insert(row.end(), {static_cast<double>(span.part), static_cast<double>(span.bucket),
                              span.start, span.end, static_cast<double>(span.bytes)});
+    row.push_back(static_cast<double>(s.passes.size()));
+    for (const PassSpan& pass : s.passes)
+      row.insert(row.end(), {static_cast<double>(pass.pass), pass.start, pass.end});
   }
   for (const Evaluated& e : evaluated_) row.insert(row.end(), {e.start, e.end});
   return row;
@@ -194,6 +197,12 @@ std::vector<double> Recorder::take_row(int rank, const std::vector<double>& row)
       span.start = next();
       span.end = next();
       span.bytes = static_cast<std::uint64_t>(next());
+    }
+    step.passes.resize(static_cast<std::size_t>(next()));
+    for (PassSpan& pass : step.passes) {
+      pass.pass = static_cast<int>(next());
+      pass.start = next();
+      pass.end = next();
     }
     if (timeline_)
       for (LaneEvent event : lanes_of(step)) timeline_->add(rank, number, since_start(event));
@@ -235,10 +244,14 @@ void Recorder::keep(ProgressLog& log, Score& score, std::uint64_t samples, bool 
 }
 
 void Recorder::keep_model(Learner& learner, const Model& model) {
+  keep_model([&](const std::string& path) {
+    return save_model(learner, model, path, experiment_.config.audit);
+  });
+}
+
+void Recorder::keep_model(const std::function<std::string(const std::string& path)>& save) {
   if (options_.folder) options_.folder->make_room_for_model();
-  model_sha256_ =
-      save_model(learner, model, options_.folder ? options_.folder->model() : std::string(),
-                 experiment_.config.audit);
+  model_sha256_ = save(options_.folder ? options_.folder->model() : std::string());
 }
 
 void Recorder::publish(Score& score, std::uint64_t samples) {

@@ -54,6 +54,9 @@ class Recorder {
   void keep(ProgressLog&, Score&, std::uint64_t samples, bool publishes);
   // Writes what the run has come to, on the rank that leads: its part of the network.
   void keep_model(Learner&, const Model&);
+  // The same where the network is in parts: `save` writes it to a path, unless that is empty, and
+  // returns the SHA-256 of its weights.
+  void keep_model(const std::function<std::string(const std::string& path)>& save);
   const std::string& model_sha256() const { return model_sha256_; }  // of what was written
   // At the end of the run: all files are complete.
   void finish(Transport& present, std::set<int>* gone = nullptr);

@@ -6,6 +6,7 @@
 #include "collectives/gather.h"
 #include "compression/registry.h"
 #include "core/json_text.h"
+#include "parallel/pipeline_schedule.h"
 
 namespace lockstep {
 namespace {
@@ -115,6 +116,27 @@ Json buckets_of(const TrainResult& result, bool detail) {
   return all;
 }
 
+// The part of the workers' time, communication apart, in which they waited for each other: for what
+// passes between stages, and at the end of a step for those that still had passes to do.
+Json bubble_of(const TrainResult& result) {
+  double waited_s = 0, computed_s = 0;
+  for (const Json& rank : result.ranks) {
+    waited_s += rank["wait_seconds"].get<double>();
+    computed_s += rank["compute_seconds"].get<double>();
+  }
+  const double all_s = waited_s + computed_s;
+  return or_null(all_s > 0, waited_s / all_s);
+}
+
+Json pipeline_of(const TrainConfig& config, const TrainResult& result) {
+  if (!config.has_pipeline()) return nullptr;
+  const PipelineSchedule schedule = schedule_of_pipeline(config);
+  return {{"spec", config.pipeline},         {"workers", schedule.workers},
+          {"stages", schedule.stages},       {"replicas", config.replicas},
+          {"microbatches", schedule.micros}, {"blocks_by_stage", config.balance},
+          {"bubble", bubble_of(result)}};
+}
+
 }  // namespace
 
 Json to_json(const RankReport& r) {
@@ -131,6 +153,7 @@ Json to_json(const RankReport& r) {
           {"peak_rss_bytes", used(&Usage::peak_rss_bytes)},
           {"peak_private_bytes", peak(&MemoryPeaks::private_bytes)},
           {"peak_shared_bytes", peak(&MemoryPeaks::shared_bytes)},
+          {"peak_tensor_bytes", r.peak_tensor_bytes ? Json(*r.peak_tensor_bytes) : Json(nullptr)},
           {"shared_bytes", used(&Usage::shared_bytes)},
           {"bytes_sent", r.exchanged.bytes_sent},
           {"bytes_received", r.exchanged.bytes_received},
@@ -142,6 +165,7 @@ Json to_json(const RankReport& r) {
           {"communicate_seconds", r.spent.communicate_s},
           {"hidden_seconds", r.spent.hidden_s},
           {"wait_seconds", r.spent.wait_s},
+          {"stall_seconds", r.spent.stalled_s},
           {"encode_seconds", r.coding.encode_s},
           {"decode_seconds", r.coding.decode_s},
           {"bytes_before_coding", r.coding.plain_bytes},
@@ -292,6 +316,7 @@ Json summary(const TrainConfig& config, const TrainResult& result) {
           {"data", result.data},
           {"workers", config.workers},
           {"servers", config.servers},
+          {"pipeline", pipeline_of(config, result)},
           {"seed", config.seed},
           {"simulated", result.simulated},
           {"oversubscribed", result.oversubscribed},

@@ -38,6 +38,7 @@ struct RankReport {
   std::optional<double> mass;        // where workers go apart: see Strategy::mass()
   Sends sends;
   Coding coding;
+  std::optional<std::uint64_t> peak_tensor_bytes;  // in a step; none in simulation
 };
 nlohmann::ordered_json to_json(const RankReport&);
 

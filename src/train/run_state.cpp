@@ -21,10 +21,10 @@ Traffic traffic_from(const nlohmann::json& json) {
 
 }  // namespace
 
-void ProgressLog::loss(double mean, std::size_t samples) {
+void ProgressLog::loss(double mean, std::size_t samples, bool counts) {
   last_loss_ = mean;
   loss_sum_ += mean * static_cast<double>(samples);
-  loss_samples_ += static_cast<double>(samples);
+  if (counts) loss_samples_ += static_cast<double>(samples);
 }
 
 void ProgressLog::stepped(const Step& step, std::size_t own_samples, double training_s) {
@@ -85,7 +85,8 @@ std::string ProgressLog::text(const StepClock& clock, const Saved& saved) const 
       {"epoch_start_s", epoch_start_s_},
       {"training_s", clock.training_s()},
       {"spent",
-       {spent.compute_s, spent.communicate_s, spent.wait_s, spent.variance_s2, spent.hidden_s}},
+       {spent.compute_s, spent.communicate_s, spent.wait_s, spent.variance_s2, spent.hidden_s,
+        spent.stalled_s}},
       {"luck", saved.luck},
       {"strategy", saved.strategy},
       {"exchanged", json_of(saved.exchanged)},
@@ -112,7 +113,8 @@ ProgressLog::Saved ProgressLog::restore(const std::string& text, StepClock& cloc
   epoch_start_s_ = json.at("epoch_start_s");
   training_s_ = training_before_s_ = json.at("training_s");
   const auto spent = json.at("spent").get<std::vector<double>>();
-  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2), spent.at(3), spent.at(4)});
+  clock.restore(training_s_, {spent.at(0), spent.at(1), spent.at(2), spent.at(3), spent.at(4),
+                              spent.size() > 5 ? spent[5] : 0});
   return {json.at("luck"),
           json.at("strategy"),
           traffic_from(json.at("exchanged")),

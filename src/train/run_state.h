@@ -18,10 +18,13 @@
 
 namespace lockstep {
 
+class Carrier;  // carrier.h
+
 // Losses, samples and scores so far.
 class ProgressLog {
  public:
-  void loss(double mean, std::size_t samples);  // of this rank's batch
+  // Of this rank's batch, or its part of that of a pipeline, whose samples another worker counts.
+  void loss(double mean, std::size_t samples, bool counts = true);
   void stepped(const Step&, std::size_t own_samples, double training_s);
   Progress progress(std::uint64_t steps) const;
   std::uint64_t taken() const { return taken_; }      // steps, of this rank
@@ -92,7 +95,10 @@ struct Trainee {
   Learner& learner;
   Replica& replica;  // the learner's, which tells the clock how long its optimiser took
   Strategy& strategy;
-  Transport* stages = nullptr;  // the stages of its network, in order; none: it has the whole
+  // The workers that its network is cut over, in order, and what passes between them; none: it has
+  // the whole.
+  Transport* line = nullptr;
+  Carrier* carrier = nullptr;
 
   // Of the whole run, also of the part before it was resumed.
   Contributions contributions(const RunState&) const;

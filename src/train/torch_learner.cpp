@@ -8,9 +8,10 @@
 #include "data/loader.h"
 #include "measure/machine.h"
 #include "models/registry.h"
-#include "replica/torch_replica.h"
-#include "train/learner.h"
+#include "replica/network_part.h"
+#include "replica/tensor_bytes.h"
 #include "train/mask_scores.h"
+#include "train/torch_learning.h"
 #include "transport/real_rank.h"
 
 namespace lockstep {
@@ -27,14 +28,19 @@ std::size_t test_batch(const Dataset& set) {
 // them.
 constexpr int kBadArithmetic = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
 
+// Other threads keep notes of their own.
+bool may_be_bad() { return std::fetestexcept(kBadArithmetic) != 0 || torch::get_num_threads() > 1; }
+
+}  // namespace
+
 torch::Tensor cross_entropy(const torch::Tensor& output, const torch::Tensor& y) {
   return torch::nn::functional::cross_entropy(output, y);
 }
 
-Picks test_picks(Slice part, std::size_t at_a_time, std::uint64_t batch) {
+Picks test_picks(Slice part, std::uint64_t batch, std::size_t size) {
   Picks picks;
-  const std::size_t begin = part.begin + batch * at_a_time;
-  for (std::size_t i = begin; i < std::min(begin + at_a_time, part.end()); ++i)
+  const std::size_t begin = part.begin + batch * size;
+  for (std::size_t i = begin; i < std::min(begin + size, part.end()); ++i)
     picks.indices.push_back(static_cast<std::uint32_t>(i));
   return picks;
 }
@@ -57,6 +63,49 @@ void add(const Batch& batch, const torch::Tensor& output, Tally& tally) {
   }
 }
 
+Tally empty_tally(const Dataset& test) {
+  const std::vector<double> none(test.classes());
+  return {none, none, none};
+}
+
+Model model_from(Network::Numbers numbers) {
+  return {std::move(numbers.parameters), std::move(numbers.buffers)};
+}
+
+std::uint64_t variation(int epoch) { return static_cast<std::uint64_t>(epoch) + 1; }
+
+void GradientWatch::open(std::uint64_t step) {
+  step_ = step;
+  bad_.reset();
+  std::feclearexcept(kBadArithmetic);
+}
+
+bool GradientWatch::may_tell(Slice part, bool loss_is_finite) {
+  tells_ = true;
+  // What came with the samples raises no flag, but shows in the loss.
+  if (!bad_ && (may_be_bad() || !loss_is_finite)) bad_ = replica_.first_bad_gradient(part);
+  return !bad_ && loss_is_finite;
+}
+
+void GradientWatch::close(double loss) const {
+  if (!may_be_bad() && std::isfinite(loss)) return;
+  const auto bad = tells_ ? bad_ : replica_.first_bad_gradient();
+  if (!bad && std::isfinite(loss)) return;
+  throw BadGradient(fmt::format(
+      "rank {}, step {}: {} is not finite; lower the learning rate, or look at the data", rank_,
+      step_, bad ? "the gradient of " + *bad : fmt::format("the loss ({})", loss)));
+}
+
+StepMemory::StepMemory(TorchReplica& replica) : replica_(replica) { count_tensor_bytes(); }
+void StepMemory::open() { forget_tensor_peak(); }
+void StepMemory::close() { tensors_ = std::max(tensors_, peak_tensor_bytes()); }
+std::uint64_t StepMemory::peak_bytes() const {
+  const std::size_t runs = 2 + replica_.optimiser().state().size();
+  return tensors_ + runs * replica_.model().count() * sizeof(float);
+}
+
+namespace {
+
 // A part of the test set that is being answered, batch by batch.
 class Test {
  public:
@@ -74,20 +123,14 @@ class Test {
   Test(const Experiment& experiment, Slice part, std::size_t at_a_time)
       : batches_(static_cast<int>((part.count + at_a_time - 1) / at_a_time)),
         loader_(
-            *experiment.data.test, [=](std::uint64_t i) { return test_picks(part, at_a_time, i); },
-            static_cast<std::uint64_t>(batches_), experiment.readers.get()) {
-    const std::vector<double> none(experiment.data.test->classes());
-    tally_ = {none, none, none};
-  }
+            *experiment.data.test, [=](std::uint64_t i) { return test_picks(part, i, at_a_time); },
+            static_cast<std::uint64_t>(batches_), experiment.readers.get()),
+        tally_(empty_tally(*experiment.data.test)) {}
 
   const int batches_;
   Loader loader_;
   Tally tally_;
 };
-
-Model model_from(Network::Numbers numbers) {
-  return {std::move(numbers.parameters), std::move(numbers.buffers)};
-}
 
 // Its network is in use, not in training, and so draws no random numbers: it may compute while the
 // rank's own network does, which has LibTorch's one generator to itself.
@@ -115,19 +158,6 @@ class TorchExaminer final : public Examiner {
   }
 
  private:
-  static void fill(const std::vector<NamedTensor>& tensors, const std::vector<float>& numbers) {
-    const torch::NoGradGuard no_grad;
-    std::size_t at = 0;
-    for (const NamedTensor& named : tensors) {
-      const auto count = static_cast<std::size_t>(named.tensor.numel());
-      if (at + count > numbers.size()) break;
-      torch::Tensor tensor = named.tensor;
-      tensor.copy_(torch::from_blob(const_cast<float*>(numbers.data() + at), tensor.sizes()));
-      at += count;
-    }
-    if (at != numbers.size()) throw InternalError("a model is scored that is another network's");
-  }
-
   const Experiment& experiment_;
   const std::unique_ptr<Network> network_;
   std::vector<NamedTensor> parameters_, buffers_;
@@ -144,6 +174,38 @@ Schedule schedule_of(const Experiment& experiment, const Options& optimiser) {
   return {config.lr_schedule, input};
 }
 
+}  // namespace
+
+TorchReplicaInput replica_input(const Experiment& experiment, int rank,
+                                std::unique_ptr<Network> network, const OpenMemory& open,
+                                const ComputeTurns& turns) {
+  check_trainable(*network);
+  const ReplicaMemory memory = open(parameter_count(*network));
+  Options optimiser = optimiser_options(replica_optimiser(experiment.config));
+  Schedule schedule = schedule_of(experiment, optimiser);
+  return {std::move(network),
+          memory.weights,
+          memory.gradients,
+          std::move(optimiser),
+          std::move(schedule),
+          experiment.config.seed,
+          rank,
+          {turns.take, turns.give}};
+}
+
+void add_optimiser_state(Optimiser& optimiser, std::vector<Blob>& blobs) {
+  for (const OptimiserState& s : optimiser.state())
+    blobs.push_back({"optimiser-" + s.name, {s.values.data(), s.values.size_bytes()}});
+}
+
+void restore_optimiser(Optimiser& optimiser, const Checkpoint& checkpoint, int rank) {
+  for (const OptimiserState& s : optimiser.state())
+    checkpoint.read(rank, "optimiser-" + s.name,
+                    {reinterpret_cast<std::byte*>(s.values.data()), s.values.size_bytes()});
+}
+
+namespace {
+
 class TorchLearner final : public Learner {
  public:
   TorchLearner(const Experiment& experiment, int rank, const OpenMemory& open,
@@ -151,37 +213,43 @@ class TorchLearner final : public Learner {
       : experiment_(experiment),
         rank_(rank),
         plan_(experiment.plan),
-        replica_(make_replica(experiment, rank, open, turns)),
+        replica_(replica_input(experiment, rank, network_for(experiment, turns), open, turns)),
+        watch_(replica_, rank),
+        memory_(replica_),
         team_{rank} {
     open_train();
   }
 
   Replica& replica() override { return replica_; }
 
-  int open_step(std::uint64_t step) override {
+  void open_step(std::uint64_t step) override {
     const double start = wall_now();
-    return open(train_->batch(step), start, step);
+    open(train_->batch(step), start, step);
   }
-  int open_task_batch(std::size_t i, std::uint64_t step) override {
+  void open_task_batch(std::size_t i, std::uint64_t step) override {
     const double start = wall_now();
-    return open(task_->batch(i), start, step);
+    open(task_->batch(i), start, step);
   }
-  int open_test(Slice part) override {
-    test_.emplace(experiment_, part);
-    return test_->batches();
-  }
+  void open_test(Slice part) override { test_.emplace(experiment_, part); }
 
-  Values forward(int micro) override {
+  std::vector<Action> actions() const override {
+    std::vector<Action> all;
+    for (int batch = 0; test_ && batch < test_->batches(); ++batch)
+      all.push_back({.pass = StagePass::forward, .micro = batch});
+    if (!test_ && batch_.x.size(0) > 0) all = {{StagePass::forward}, {StagePass::backward}};
+    return all;
+  }
+  std::vector<Passage> run(const Action& action) override {
+    if (action.pass == StagePass::backward) {
+      replica_.backward(loss_);
+      return {};
+    }
     if (test_)
-      test_->answer(micro, [&](const auto& x) { return replica_.predict(x); });
+      test_->answer(action.micro, [&](const auto& x) { return replica_.predict(x); });
     else
       loss_ = replica_.forward(batch_.x, batch_.y, cross_entropy);
     forward_end_ = wall_now();
-    return kNoValues;
-  }
-  Values backward(int) override {
-    replica_.backward(loss_);
-    return kNoValues;
+    return {};
   }
 
   double end_step() override {
@@ -189,9 +257,10 @@ class TorchLearner final : public Learner {
     loss_.reset();
     batch_ = {};
     replica_.end();
+    memory_.close();
     times_.forward_s = forward_end_ - start_;
     times_.backward_s = wall_now() - forward_end_;
-    if (may_be_bad() || !std::isfinite(loss)) check(loss);
+    watch_.close(loss);
     return loss;
   }
   Tally end_test() override {
@@ -214,14 +283,10 @@ class TorchLearner final : public Learner {
                   experiment_.readers.get());
   }
   void on_slice_ready(std::function<void(Slice)> ready) override {
-    tells_ = true;
     replica_.on_slice_ready([this, ready = std::move(ready)](Slice part) {
       times_.ready.push_back({part, wall_now() - forward_end_});
-      // Whoever is told may write there, or send it: later nobody could say whose numbers these
-      // were. What came with the samples raises no flag, but shows in the loss.
-      const bool may_go = !loss_.defined() || std::isfinite(loss_.item<double>());
-      if (!bad_ && (may_be_bad() || !may_go)) bad_ = replica_.first_bad_gradient(part);
-      if (!bad_ && may_go) ready(part);
+      const bool finite = !loss_.defined() || std::isfinite(loss_.item<double>());
+      if (watch_.may_tell(part, finite)) ready(part);
     });
   }
   const Times& last() const override { return times_; }
@@ -239,8 +304,7 @@ class TorchLearner final : public Learner {
     statistics_ = statistics();
     std::vector<Blob> blobs{{"random", {random_state_.data(), random_state_.size()}},
                             {"statistics", values_of(statistics_).bytes()}};
-    for (const OptimiserState& s : replica_.optimiser().state())
-      blobs.push_back({"optimiser-" + s.name, {s.values.data(), s.values.size_bytes()}});
+    add_optimiser_state(replica_.optimiser(), blobs);
     return blobs;
   }
 
@@ -249,40 +313,20 @@ class TorchLearner final : public Learner {
     statistics_ = statistics();
     checkpoint.read(rank, "statistics", values_of(statistics_).bytes());
     set_statistics(statistics_);
-    for (const OptimiserState& s : replica_.optimiser().state())
-      checkpoint.read(rank, "optimiser-" + s.name,
-                      {reinterpret_cast<std::byte*>(s.values.data()), s.values.size_bytes()});
+    restore_optimiser(replica_.optimiser(), checkpoint, rank);
   }
 
+  std::optional<std::uint64_t> peak_tensor_bytes() override { return memory_.peak_bytes(); }
   std::vector<std::string> damaged() const override { return experiment_.data.train->damaged(); }
 
  private:
-  static TorchReplicaInput make_replica(const Experiment& experiment, int rank,
-                                        const OpenMemory& open, const ComputeTurns& turns) {
-    auto network = network_for(experiment, turns);
-    check_trainable(*network);
-    const ReplicaMemory memory = open(parameter_count(*network));
-    Options optimiser = optimiser_options(replica_optimiser(experiment.config));
-    Schedule schedule = schedule_of(experiment, optimiser);
-    return {std::move(network),
-            memory.weights,
-            memory.gradients,
-            std::move(optimiser),
-            std::move(schedule),
-            experiment.config.seed,
-            rank,
-            {turns.take, turns.give}};
-  }
-
-  int open(Batch batch, double start, std::uint64_t step) {
+  void open(Batch batch, double start, std::uint64_t step) {
     batch_ = std::move(batch);
     start_ = forward_end_ = start;
     times_.ready.clear();
-    bad_.reset();
-    step_ = step;
-    std::feclearexcept(kBadArithmetic);
+    watch_.open(step);
+    memory_.open();
     replica_.begin();
-    return batch_.x.size(0) > 0 ? 1 : 0;
   }
 
   void open_train() {
@@ -291,7 +335,6 @@ class TorchLearner final : public Learner {
         experiment_.steps, experiment_.readers.get());
   }
   static Values values_of(std::vector<float>& v) { return {v.data(), v.size(), Type::fp32}; }
-  static std::uint64_t variation(int epoch) { return static_cast<std::uint64_t>(epoch) + 1; }
   Picks picks(std::uint64_t step) {
     const Plan::Position at = plan_.position(step);
     std::vector<std::uint32_t> all;
@@ -304,32 +347,18 @@ class TorchLearner final : public Learner {
     return {{first, first + static_cast<std::ptrdiff_t>(mine.count)}, variation(at.epoch)};
   }
 
-  // Other threads keep notes of their own.
-  static bool may_be_bad() {
-    return std::fetestexcept(kBadArithmetic) != 0 || torch::get_num_threads() > 1;
-  }
-  void check(double loss) const {
-    const auto bad = tells_ ? bad_ : replica_.first_bad_gradient();
-    if (!bad && std::isfinite(loss)) return;
-    throw BadGradient(fmt::format(
-        "rank {}, step {}: {} is not finite; lower the learning rate, or look at the data", rank_,
-        step_, bad ? "the gradient of " + *bad : fmt::format("the loss ({})", loss)));
-  }
-
   const Experiment& experiment_;
   const int rank_;
   Plan plan_;
   TorchReplica replica_;
+  GradientWatch watch_;
+  StepMemory memory_;
   Team team_;
   std::optional<Loader> train_;
   std::optional<Loader> task_;
-  std::optional<Test> test_;  // while a part of the test set is open
-  Batch batch_;               // of the open step
-  torch::Tensor loss_;        // of it, after forward
-  std::uint64_t step_ = 0;
-  bool tells_ = false;  // which parts of the gradients are final
-  std::optional<std::string>
-      bad_;  // of the open step, where it tells: whose gradient is not finite
+  std::optional<Test> test_;            // while a part of the test set is open
+  Batch batch_;                         // of the open step
+  torch::Tensor loss_;                  // of it, after forward
   double start_ = 0, forward_end_ = 0;  // of the open step, in wall-clock time
   Times times_;
   std::string random_state_;

@@ -12,9 +12,12 @@
 #include "strategies/audit/watched_replica.h"
 #include "strategies/average.h"
 #include "strategies/carriage.h"
+#include "train/carrier.h"
 #include "train/evaluate.h"
+#include "train/pipeline_parts.h"
 #include "train/worker.h"
 #include "transport/channels.h"
+#include "transport/rank_group.h"
 
 namespace lockstep {
 namespace {
@@ -39,26 +42,62 @@ class ReplicaWindows {
 std::unique_ptr<Learner> open_learner(const Experiment& experiment, int rank,
                                       ReplicaWindows& windows, const ComputeTurns& turns) {
   const auto memory = [&](std::size_t count) { return windows.open(count); };
+  if (experiment.pipelines) return make_pipeline_learner(experiment, rank, memory, turns);
   return experiment.hollow() ? make_hollow_learner(experiment, memory)
                              : make_torch_learner(experiment, rank, memory, turns);
 }
 
+// Of ranks that hold the same stages, those whose pipelines never have samples.
+std::vector<int> idle_among(const Transport& equals, const Experiment& experiment) {
+  const std::vector<int> without = experiment.plan.idle();
+  std::vector<int> idle;
+  for (int i = 0; i < equals.size(); ++i)
+    if (std::ranges::count(without, experiment.pipelines->pipeline_of(equals.job_rank(i))) > 0)
+      idle.push_back(i);
+  return idle;
+}
+
+// `rank`: among those that keep one model, or some stages of it, in step.
 Crew crew_of(Rank& rank, const Experiment& experiment, Values weights) {
   const TrainConfig& config = experiment.config;
   Crew crew{rank,
-            config.workers,
+            experiment.pipelines ? rank.size() : config.workers,
             config.servers,
             config.servers_within_workers(),
             all_reduce_named(config.collective),
-            experiment.plan.idle(),
+            experiment.pipelines ? idle_among(rank.peers, experiment) : experiment.plan.idle(),
             experiment.plan.cut() == Cut::by_share};
   OptimiserTerms optimiser = optimiser_terms(config);
   optimiser.steps_per_epoch = static_cast<double>(experiment.steps_per_epoch);
   optimiser.weights = weights;
   carry(carriage_of(config), config.strategy, config.audit, optimiser, crew, config.own_strategy);
-  crew.coding_cost = experiment.coding_cost(rank.rank());
+  crew.coding_cost = experiment.coding_cost(rank.peers.job_rank(rank.rank()));
   return crew;
 }
+
+// A rank's place where the network is cut over several: the workers of its pipeline, and the ranks
+// that hold the same stages, among which the strategy averages. Both work at the same time, so what
+// passes between stages has a background lane of its own.
+class PipelinePlace {
+ public:
+  PipelinePlace(Rank& rank, const Pipelines& pipelines)
+      : line_(rank, pipelines.ranks_of(pipelines.pipeline_of(rank.rank())), rank.rank(), 1),
+        equals_(rank, pipelines.equals_of(rank.rank()), stream_of(rank.rank(), pipelines)),
+        carrier_(line_.rank()) {}
+
+  Rank& equals() { return equals_.rank(); }
+  Transport& line() { return line_.rank().peers; }
+  Carrier& carrier() { return carrier_; }
+
+ private:
+  static int stream_of(int rank, const Pipelines& pipelines) {
+    const Layout layout = pipelines.schedule.layout(pipelines.count);
+    return layout.stream_of(layout.roles_of(rank).front());
+  }
+
+  RankGroup line_, equals_;
+  Carrier carrier_;
+};
 
 RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const Recorder& recorder,
                      const RunState& state) {
@@ -80,7 +119,10 @@ RankReport report_of(const Trainee& trainee, const MeteredRank& metered, const R
                     trainee.contributions(state),
                     {},
                     figures_of(trainee.strategy).sends,
-                    figures_of(trainee.strategy).coding};
+                    figures_of(trainee.strategy).coding,
+                    {}};
+  if (!experiment.simulation && works)
+    report.peak_tensor_bytes = trainee.learner.peak_tensor_bytes();
   if (!experiment.in_step() && works && trainee.crew.servers == 0)
     report.mass = trainee.strategy.mass();
   return report;
@@ -93,10 +135,13 @@ std::uint64_t start(const Trainee& trainee, Timetable& timetable, Recorder& reco
   const RunFolder* const folder = trainee.options.folder;
   std::uint64_t first = 0;
   const bool resumes = !experiment.config.resume.empty();
+  const bool proves_parts = experiment.pipelines && experiment.config.audit;
   if (resumes) {
     first = checkpoints.restore(state);
+    if (proves_parts) prove_equal_parts(trainee.crew.rank.peers, trainee.replica);
   } else {
-    broadcast(trainee.rank.peers, kInitial, trainee.replica.weights());
+    if (proves_parts) prove_equal_parts(trainee.crew.rank.peers, trainee.replica);
+    broadcast(trainee.crew.rank.peers, kInitial, trainee.replica.weights());
     trainee.strategy.begin(trainee.replica);
   }
   if (!experiment.in_step() && trainee.crew.works())
@@ -108,6 +153,32 @@ std::uint64_t start(const Trainee& trainee, Timetable& timetable, Recorder& reco
   recorder.begin({first, state.log.samples(), state.before.elapsed_s, state.before.waited});
   if (resumes) checkpoints.line_up(members);
   return first;
+}
+
+// Collective over the workers: what the strategy says the model is now, or this rank's stages of
+// it.
+Model model_now(const Trainee& trainee, const Generation& members, const RunState& state) {
+  Transport& averaged = trainee.experiment.pipelines ? trainee.crew.rank.peers : members.workers();
+  return model_of(averaged, trainee.strategy, trainee.learner, state.log.own_samples(),
+                  trainee.experiment.config.audit);
+}
+
+// Collective, over the workers that hold the model or parts of it: the one that leads writes it.
+void keep_model(const Trainee& trainee, const Generation& members, const RunState& state,
+                Recorder& recorder) {
+  const Model model = model_now(trainee, members, state);
+  const auto& pipelines = trainee.experiment.pipelines;
+  if (!pipelines) {
+    if (members.leads()) recorder.keep_model(trainee.learner, model);
+    return;
+  }
+  // The workers of the first pipeline have the whole network between them.
+  if (pipelines->pipeline_of(trainee.rank.rank()) != 0) return;
+  const std::vector<Model> parts = models_at_first(*trainee.line, model);
+  if (members.leads())
+    recorder.keep_model([&](const std::string& path) {
+      return save_joined_model(trainee.experiment, parts, path, trainee.options.turns);
+    });
 }
 
 // Collective, out of training time: what time went where, and how good the strategy's model is.
@@ -123,10 +194,10 @@ void score_together(const Trainee& trainee, Timetable& timetable, Recorder& reco
   const double start = clock.now();
   const bool works = trainee.crew.works();
   if (works && !experiment.hollow()) {
-    const Model model = model_of(members.workers(), trainee.strategy, trainee.learner,
-                                 state.log.own_samples(), experiment.config.audit);
+    const Model model = model_now(trainee, members, state);
     evaluate(members.workers(), trainee.learner, experiment, model,
-             floats(trainee.replica.weights()), trainee.strategy.mass() > 0, score, trainee.stages);
+             floats(trainee.replica.weights()), trainee.strategy.mass() > 0, score,
+             trainee.carrier);
   }
   recorder.evaluated(start, works ? clock.now() : start, taken);
   recorder.keep(state.log, score, state.log.samples(), members.leads());
@@ -162,9 +233,7 @@ void run_together(const Trainee& trainee, Stepper& worker, Timetable& timetable,
   if (trainee.experiment.has_open_end() && !has_scored)
     score_together(trainee, timetable, recorder, members, state, step);
   if (!works || trainee.experiment.hollow()) return;
-  const Model model = model_of(members.workers(), trainee.strategy, trainee.learner,
-                               state.log.own_samples(), trainee.experiment.config.audit);
-  if (members.leads()) recorder.keep_model(trainee.learner, model);
+  keep_model(trainee, members, state, recorder);
 }
 
 // Collective: what came of the run, whole on the rank that leads.
@@ -173,15 +242,17 @@ TrainResult finish(const Trainee& trainee, const RankReport& report, const Timet
                    std::set<int>* gone) {
   const Experiment& experiment = trainee.experiment;
   TrainResult result;
-  gather_reports(members.present(), report, state.log.curve(), trainee.learner.damaged(), gone,
-                 result);
+  // Of a pipeline's workers, which all have its samples, the first counts them.
+  const bool counts = !experiment.pipelines || experiment.pipelines->worker_of(report.rank) == 0;
+  gather_reports(members.present(), report, counts ? state.log.curve() : SampleCurve(),
+                 trainee.learner.damaged(), gone, result);
   if (members.leads()) recorder.add_waits(result);
   result.lost = members.lost();
   if (gone)
     for (const int r : *gone) result.lost.push_back(members.present().job_rank(r));
   std::ranges::sort(result.lost);
   state.log.complete(result);
-  if (!experiment.strategy.goes_in_rounds()) result.count_samples();
+  if (!experiment.strategy.goes_in_rounds() && !experiment.pipelines) result.count_samples();
   if (experiment.strategy.exchange == Exchange::collective)
     result.collective = collective_for(trainee.crew, trainee.replica.weights()).name;
   const TrainConfig& config = experiment.config;
@@ -235,7 +306,10 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   // The rank, its network and its strategy.
   MeteredRank metered(world);
   Rank& rank = metered.rank();
-  ReplicaWindows windows(rank.peers);
+  std::optional<PipelinePlace> place;
+  if (experiment.pipelines) place.emplace(rank, *experiment.pipelines);
+  Rank& among = place ? place->equals() : rank;  // those that have the same weights
+  ReplicaWindows windows(among.peers);
   const auto learner = open_learner(experiment, rank.rank(), windows, options.turns);
   const double ahead_s = experiment.simulation ? 0 : clock_ahead_s(rank.peers);
   RunState state{StepClock(rank.clock, ahead_s, config.workers),
@@ -244,10 +318,18 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   WatchedReplica replica(
       learner->replica(), [&](Slice, double) { stepping_since = rank.clock.now(); },
       [&](Slice, double) { state.clock.optimised(stepping_since, rank.clock.now()); });
-  const Crew crew = crew_of(rank, experiment, replica.weights());
+  const Crew crew = crew_of(among, experiment, replica.weights());
   auto strategy = make_strategy(config.strategy, crew, config.own_strategy);
   if (config.audit) strategy = audited(std::move(strategy), crew);
-  const Trainee trainee{experiment, options, rank, crew, *learner, replica, *strategy};
+  const Trainee trainee{experiment,
+                        options,
+                        rank,
+                        crew,
+                        *learner,
+                        replica,
+                        *strategy,
+                        place ? &place->line() : nullptr,
+                        place ? &place->carrier() : nullptr};
 
   // Who takes part, what happens when, and what is kept of it.
   const bool in_rounds = experiment.strategy.goes_in_rounds();

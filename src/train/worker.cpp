@@ -5,43 +5,23 @@
 
 #include "measure/machine.h"
 #include "strategies/audit/audit.h"
-#include "transport/channels.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Tag kActivations = channels::kActivations,
-              kTheirGradients = channels::kActivationGradients;
-
-// What passes between this stage and its neighbours. The learner keeps what is sent in place until
-// the step ends, and so sends are ended then.
-class StageLinks {
- public:
-  explicit StageLinks(Transport* stages) : stages_(stages) {}
-
-  void receive(int from, Tag tag, Values into) {
-    if (into.count() > 0) stages_->wait(stages_->recv(stages_->rank() + from, tag, into.bytes()));
-  }
-  void send(int to, Tag tag, Values numbers) {
-    if (numbers.count() > 0)
-      open_.push_back(stages_->send(stages_->rank() + to, tag, numbers.bytes()));
-  }
-  void end() {
-    for (Pending& sent : open_) stages_->wait(sent);
-    open_.clear();
-  }
-
- private:
-  Transport* const stages_;
-  std::vector<Pending> open_;
-};
-
-void forward_all(Learner& learner, int micro_batches, StageLinks& links, const AfterPass& after) {
-  for (int m = 0; m < micro_batches; ++m) {
-    links.receive(-1, kActivations, learner.input(m));
-    const Values output = learner.forward(m);
-    if (after) after(Pass::forward, m);
-    links.send(+1, kActivations, output);
+// Runs the actions of the open batch. What they need from other workers is received some actions
+// ahead, so that it travels while others run; but not all at once, since it takes memory.
+void run_actions(Learner& learner, Carrier* carrier, const AfterAction& after) {
+  constexpr std::size_t kAhead = 3;
+  const std::vector<Action> actions = learner.actions();
+  std::vector<std::size_t> expected;  // by action
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    while (carrier && expected.size() < std::min(i + 1 + kAhead, actions.size()))
+      expected.push_back(carrier->expect(learner.needs(actions[expected.size()])));
+    if (carrier) carrier->await(expected[i]);
+    std::vector<Passage> made = learner.run(actions[i]);
+    if (after) after(actions[i]);
+    if (carrier) carrier->send(std::move(made));
   }
 }
 
@@ -52,23 +32,18 @@ Fed* fed_part(const Strategy& strategy) {
 
 }  // namespace
 
-double compute(Learner& learner, int micro_batches, Transport* stages, const AfterPass& after) {
-  StageLinks links(stages);
-  forward_all(learner, micro_batches, links, after);
-  for (int m = 0; m < micro_batches; ++m) {
-    links.receive(+1, kTheirGradients, learner.output_gradient(m));
-    const Values gradient = learner.backward(m);
-    if (after) after(Pass::backward, m);
-    links.send(-1, kTheirGradients, gradient);
-  }
-  links.end();
+double compute(Learner& learner, Carrier* carrier, const AfterAction& after) {
+  if (carrier) carrier->open(false);
+  run_actions(learner, carrier, after);
+  if (carrier) carrier->close();
   return learner.end_step();
 }
 
-Tally tally_of(Learner& learner, Slice part, Transport* stages) {
-  StageLinks links(stages);
-  forward_all(learner, learner.open_test(part), links, {});
-  links.end();
+Tally tally_of(Learner& learner, Slice part, Carrier* carrier) {
+  learner.open_test(part);
+  if (carrier) carrier->open(true);
+  run_actions(learner, carrier, {});
+  if (carrier) carrier->close();
   return learner.end_test();
 }
 
@@ -97,34 +72,52 @@ Stepper::Stepper(const Trainee& trainee, Plan& plan, RunState& state, Timetable&
 Step Stepper::step_at(std::uint64_t number) {
   const Plan::Position at = plan_.position(number);
   Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
-  samples_ = samples_read(trainee_.strategy, step);
+  if (const auto& pipelines = trainee_.experiment.pipelines) {
+    // The strategy sees the ranks that have this one's stages, each with its pipeline's samples.
+    const Transport& equals = trainee_.crew.rank.peers;
+    std::vector<std::size_t> by_equal;
+    for (int i = 0; i < equals.size(); ++i)
+      by_equal.push_back(step.samples[pipelines->pipeline_of(equals.job_rank(i))]);
+    samples_ = std::move(by_equal);
+  } else {
+    samples_ = samples_read(trainee_.strategy, step);
+  }
   step.samples = samples_;
   return step;
+}
+
+void Stepper::note(Step step, std::size_t own_samples) {
+  if (trainee_.experiment.pipelines) {  // each sample once
+    const Plan::Position at = plan_.position(step.number);
+    step.samples = plan_.samples(at.epoch, at.step);
+  }
+  state_.log.stepped(step, own_samples, state_.clock.training_s());
 }
 
 void Stepper::take(const Generation& members, std::uint64_t number) {
   const Step step = step_at(number);
   take(members, step, number + 1, [&] {
-    trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.rank.rank()));
-    return trainee_.learner.open_step(number);
+    trainee_.learner.read_with(team_of(trainee_.strategy, step, trainee_.crew.rank.rank()));
+    trainee_.learner.open_step(number);
   });
 }
 
 double Stepper::take_of_task(const Generation& members, const Step& step, std::size_t batch) {
   return take(members, step, ++of_tasks_,
-              [&] { return trainee_.learner.open_task_batch(batch, step.number); });
+              [&] { trainee_.learner.open_task_batch(batch, step.number); });
 }
 
 double Stepper::take(const Generation& members, const Step& step, std::uint64_t taken,
-                     const std::function<int()>& open) {
+                     const std::function<void()>& open) {
   Strategy& strategy = trainee_.strategy;
   StepClock& clock = state_.clock;
   ProgressLog& log = state_.log;
   const bool trains = lockstep::trains(strategy, step);
-  const std::size_t samples = trains ? step.samples[trainee_.rank.rank()] : 0;
+  const std::size_t samples = trains ? step.samples[trainee_.crew.rank.rank()] : 0;
   clock.start();
   const double loss = trains ? compute_step(step, samples, open) : 0;
-  log.loss(loss, samples);
+  const auto& pipelines = trainee_.experiment.pipelines;
+  log.loss(loss, samples, !pipelines || pipelines->worker_of(trainee_.rank.rank()) == 0);
   clock.ready();
   const double waited_s = figures_of(strategy).waited_s;
   strategy.update(trainee_.replica, step);
@@ -135,7 +128,7 @@ double Stepper::take(const Generation& members, const Step& step, std::uint64_t 
     sit_out();
   clock.end();
   if (samples > 0) own_step_s_ = clock.last_s();
-  log.stepped(step, samples, clock.training_s());
+  note(step, samples);
   const Learner::Times& times = trainee_.learner.last();
   profiler_.add(times.forward_s, times.backward_s, clock.last_optimiser_s(), times.ready);
   recorder_.stepped(taken);
@@ -147,37 +140,68 @@ double Stepper::take(const Generation& members, const Step& step, std::uint64_t 
 }
 
 double Stepper::compute_step(const Step& step, std::size_t samples,
-                             const std::function<int()>& open) {
+                             const std::function<void()>& open) {
   if (fed_) fed_->expect(trainee_.replica, step);
-  const int micro_batches = open();
-  if (trainee_.experiment.simulation) return simulate_step(micro_batches, samples);
-  const double loss = compute(trainee_.learner, micro_batches, trainee_.stages);
+  open();
+  if (trainee_.carrier) return compute_passes(samples);
+  if (trainee_.experiment.simulation) return simulate_step(samples);
+  const double loss = compute(trainee_.learner);
   const double now = trainee_.rank.clock.now();
   state_.clock.backward(now - trainee_.learner.last().backward_s, now);
   return loss;
 }
 
-double Stepper::simulate_step(int micro_batches, std::size_t samples) {
+double Stepper::compute_passes(std::size_t samples) {
+  const Pipelines& pipelines = *trainee_.experiment.pipelines;
+  const auto& simulation = trainee_.experiment.simulation;
+  Clock& clock = trainee_.rank.clock;
+  // The time of a step is that of the largest batch, which is the first pipeline's.
+  const auto full = static_cast<double>(trainee_.experiment.full_batch(0));
+  const double full_s =
+      simulation ? simulation->compute.of(trainee_.rank.rank(), 1, state_.luck) : 0;
+  const double waited_s = trainee_.carrier->waited_s();
+  double begun_s = clock.now(), waited_before_s = waited_s;
+  const double loss = compute(trainee_.learner, trainee_.carrier, [&](const Action& action) {
+    if (simulation) {
+      const Slice micro = pipelines.schedule.samples_of(samples, action.replica, action.micro);
+      clock.charge(full_s * static_cast<double>(micro.count) / full *
+                   pipelines.shares[action.stage].of(action.pass));
+      // Nothing inside backward may pass time: what it told is told when it is over.
+      for (const Slice part : std::exchange(ready_, {})) fed_->ready(part);
+    }
+    const double now_s = clock.now(), waited_now_s = trainee_.carrier->waited_s();
+    begun_s += waited_now_s - std::exchange(waited_before_s, waited_now_s);
+    state_.clock.passed({static_cast<int>(action.pass), begun_s, now_s});
+    begun_s = now_s;
+  });
+  for (const Slice part : std::exchange(ready_, {})) fed_->ready(part);
+  state_.clock.stalled(trainee_.carrier->waited_s() - waited_s);
+  return loss;
+}
+
+double Stepper::simulate_step(std::size_t samples) {
   const ComputeTime& time = trainee_.experiment.simulation->compute;
   Clock& clock = trainee_.rank.clock;
   // The time of a step is that of the largest batch, which is the first worker's.
   const auto full = static_cast<double>(trainee_.experiment.full_batch(0));
   const double all_s =
       time.of(trainee_.rank.rank(), static_cast<double>(samples) / full, state_.luck);
-  const int passes = std::max(1, micro_batches);
+  const std::vector<Action> actions = trainee_.learner.actions();
+  const auto is_forward = [](const Action& a) { return a.pass == StagePass::forward; };
+  const auto passes =
+      static_cast<double>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(actions, is_forward)));
   const double backward_s = all_s * time.backward / passes;  // of the last micro-batch
   const double begun_s = all_s * (time.forward + time.backward) - backward_s;
   double charged_s = 0;
   // The last backward is charged below, between the parts of the gradients that it told.
-  const auto charge = [&](Pass pass, int micro) {
-    if (pass == Pass::backward && micro + 1 == passes) return;
-    const double pass_s = pass == Pass::forward ? all_s * time.forward / passes : backward_s;
+  const auto charge = [&](const Action& action) {
+    if (action == actions.back()) return;
+    const double pass_s = is_forward(action) ? all_s * time.forward / passes : backward_s;
     clock.charge(pass_s);
     charged_s += pass_s;
   };
-  const bool whole = !trainee_.stages && passes == 1;
-  const double loss =
-      compute(trainee_.learner, micro_batches, trainee_.stages, whole ? AfterPass{} : charge);
+  const bool whole = passes == 1;
+  const double loss = compute(trainee_.learner, nullptr, whole ? AfterAction{} : charge);
   const double backward_at = clock.now() + begun_s - charged_s;
   state_.clock.backward(backward_at, backward_at + backward_s);
 
@@ -254,8 +278,7 @@ void Stepper::serve(std::uint64_t first, std::uint64_t end) {
 
 void Stepper::served(std::uint64_t first, std::uint64_t end) {
   if (end == kOpenEnd) return;
-  for (std::uint64_t n = first; n < end; ++n)
-    state_.log.stepped(step_at(n), 0, state_.clock.training_s());
+  for (std::uint64_t n = first; n < end; ++n) note(step_at(n), 0);
   recorder_.stepped(end);
 }
 

@@ -4,21 +4,20 @@
 #include <functional>
 
 #include "measure/profile.h"
+#include "train/carrier.h"
 #include "train/run_state.h"
 
 namespace lockstep {
 
-enum class Pass { forward, backward };
-// Called after each pass of a micro-batch.
-using AfterPass = std::function<void(Pass, int micro)>;
+// Called after each action of a learner.
+using AfterAction = std::function<void(const Action&)>;
 
-// Forward of all micro-batches of the open step, then backward of all of them, each in rising order
-// (the schedule of GPipe: Huang et al., 2019), and the end of the step; returns its loss. Rank r of
-// `stages` holds stage r of the network; what passes between neighbours is sent when it is there.
-// Without `stages` the learner holds the whole network.
-double compute(Learner&, int micro_batches, Transport* stages = nullptr, const AfterPass& = {});
-// Answers a part of the test set in the same way. The last stage has the tally.
-Tally tally_of(Learner&, Slice part_of_test_set, Transport* stages = nullptr);
+// The actions of the open step, one after another, and its end; returns its loss. What passes
+// between workers of a pipeline is received before the action that needs it, and sent when it is
+// there. Without a carrier nothing passes.
+double compute(Learner&, Carrier* = nullptr, const AfterAction& = {});
+// Answers a part of the test set in the same way. Stages that compute no loss have no tally.
+Tally tally_of(Learner&, Slice part_of_test_set, Carrier* = nullptr);
 
 class Stepper {
  public:
@@ -46,12 +45,16 @@ class Stepper {
   // With the samples that each worker reads in it, which may be those of its team. What it returns
   // stays valid until the next call.
   Step step_at(std::uint64_t number);
-  // `open`: opens the batch and returns its number of micro-batches.
+  // A step is taken, with so many samples of this rank, or of its pipeline.
+  void note(Step, std::size_t own_samples);
+  // `open`: opens the batch.
   double take(const Generation&, const Step&, std::uint64_t taken,
-              const std::function<int()>& open);
-  double compute_step(const Step&, std::size_t samples, const std::function<int()>& open);
+              const std::function<void()>& open);
+  double compute_step(const Step&, std::size_t samples, const std::function<void()>& open);
+  // The same on a worker of a pipeline, in any world.
+  double compute_passes(std::size_t samples);
   // The same in simulation: charges the time that the step takes, and feeds the strategy meanwhile.
-  double simulate_step(int micro_batches, std::size_t samples);
+  double simulate_step(std::size_t samples);
   // The parts of the gradients that backward told, in the order of their times.
   std::vector<ComputeTime::Ready> ready_parts();
   // A worker without samples waits for as long as a step takes: so an open end comes for it too,

@@ -64,8 +64,6 @@
   CHANNEL(kScoreWeights, evaluation, 0x113, "scores: weights")                               \
   CHANNEL(kScoreStatistics, evaluation, 0x114, "scores: statistics")                         \
   CHANNEL(kScoreModel, evaluation, 0x115, "scores: a whole model")                           \
-  CHANNEL(kActivations, activations, 0x120, "what a stage hands to the next")                \
-  CHANNEL(kActivationGradients, activations, 0x121, "their gradients, on the way back")      \
   /* lockstep/ */                                                                            \
   CHANNEL(kAveragerAgreement, setup, 2, "what all ranks of an averager must agree on")       \
   CHANNEL(kAveragerWeights, setup, 3, "the weights that an averager starts from")            \
@@ -81,6 +79,9 @@ LOCKSTEP_CHANNELS(CHANNEL)
 
 // Numbers from here on belong to programs that use the library.
 inline constexpr std::uint32_t kFirstOwn = 0x800000, kOwnNumbers = 0x400000;
+// Of evaluation, numbers from here on are what passes between stages: see test_passage_channel().
+inline constexpr std::uint32_t kFirstTestPassage = 0x400000;
+inline constexpr int kPassageLinks = 4096;
 
 namespace checked {
 
@@ -91,6 +92,10 @@ constexpr bool all_differ() {
   for (const std::uint32_t& key : keys) {
     const std::uint32_t number = key & 0xffffff;
     if (number >= kFirstOwn && number < kFirstOwn + kOwnNumbers) return false;
+    // See passage_channel() and test_passage_channel().
+    if (key >> 24 == std::uint32_t(Purpose::activations)) return false;
+    if (key >> 24 == std::uint32_t(Purpose::evaluation) && number >= kFirstTestPassage)
+      return false;
     for (const std::uint32_t* other = keys; other != &key; ++other)
       if (*other == key) return false;
   }
@@ -102,6 +107,32 @@ static_assert(all_differ(), "two channels have the same purpose and number");
 }  // namespace lockstep::channels
 
 namespace lockstep {
+
+// What passes between the stages of a pipeline goes under numbers of its own, below kFirstOwn: by
+// link, replica, direction and micro-batch. Micro-batches that are kPassageMicros apart share one;
+// they are sent and received in the same order.
+inline constexpr int kPassageReplicas = 2, kPassageMicros = 512;
+// `back`: a gradient, on its way to an earlier stage.
+constexpr Tag passage_channel(int link, int replica, bool back, int micro) {
+  if (link < 0 || link >= channels::kPassageLinks || replica < 0 || replica >= kPassageReplicas)
+    throw UsageError(
+        fmt::format("link {} of replica {} of a pipeline: there can be {} links and {} replicas",
+                    link, replica, channels::kPassageLinks, kPassageReplicas));
+  const int row = (link * kPassageReplicas + replica) * 2 + (back ? 1 : 0);
+  return {Purpose::activations,
+          static_cast<std::uint32_t>(row * kPassageMicros + micro % kPassageMicros)};
+}
+static_assert(channels::kPassageLinks * kPassageReplicas * 2 * kPassageMicros <=
+              channels::kFirstOwn);
+// The same where the test set is answered: forward alone, by the first replica.
+constexpr Tag test_passage_channel(int link, int micro) {
+  if (link < 0 || link >= channels::kPassageLinks)
+    throw UsageError(
+        fmt::format("link {} of a pipeline: there can be {}", link, channels::kPassageLinks));
+  return {Purpose::evaluation,
+          channels::kFirstTestPassage +
+              static_cast<std::uint32_t>(link * kPassageMicros + micro % kPassageMicros)};
+}
 
 // Channel `number` of a program of one's own: 0 to kOwnNumbers - 1.
 constexpr Tag own_channel(Purpose purpose, std::uint32_t number = 0) {

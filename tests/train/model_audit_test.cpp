@@ -22,11 +22,11 @@ class ToyLearner final : public Learner, private Replica {
   bool came_apart = false;
 
   Replica& replica() override { return *this; }
-  int open_step(std::uint64_t) override { return 0; }
-  int open_task_batch(std::size_t, std::uint64_t) override { return 0; }
-  int open_test(Slice) override { return 1; }
-  Values forward(int) override { return kNoValues; }
-  Values backward(int) override { return kNoValues; }
+  void open_step(std::uint64_t) override {}
+  void open_task_batch(std::size_t, std::uint64_t) override {}
+  void open_test(Slice) override {}
+  std::vector<Action> actions() const override { return {}; }
+  std::vector<Passage> run(const Action&) override { return {}; }
   double end_step() override { return 0; }
   Tally end_test() override {
     restore_if_it_keeps();

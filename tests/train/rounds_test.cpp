@@ -47,7 +47,8 @@ std::string alone(TrainConfig config, std::size_t* parameters = nullptr) {
     const Plan::Position at = plan.position(step);
     if (at.step == 0) learner->replica().forget();
     if (plan.indices(0, at.epoch, at.step).empty()) continue;
-    compute(*learner, learner->open_step(step));
+    learner->open_step(step);
+    compute(*learner);
     learner->replica().apply_gradients(step);
   }
   return checksum(learner->replica().weights().bytes());

@@ -52,9 +52,12 @@ inline WorkerOutcome train_in(const std::string& world, TrainConfig config,
   };
   FabricOptions fabric;
   fabric.seed = config.seed;
+  fabric.lanes = experiment.lanes();
   if (world == "loopback") run_loopback(config.ranks(), body, fabric);
   if (world == "shm") run_shm(config.ranks(), body, fabric);
-  if (world == "simulated") run_simulated(experiment.simulation->cluster, body);
+  if (world != "simulated") return outcome;
+  experiment.simulation->cluster.lanes = experiment.lanes();
+  run_simulated(experiment.simulation->cluster, body);
   return outcome;
 }
 

@@ -1,155 +1,33 @@
-// A network that is cut over several ranks, through the interfaces that whole networks use: two
-// linear layers on two ranks come to the same bits as both of them on one.
+// A network that is cut over several ranks, through the interfaces that whole networks use.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "collectives/all_reduce.h"
+#include "measure/metered.h"
+#include "parallel/forecast.h"
+#include "parallel/schedules.h"
+#include "strategies/audit/audit.h"
 #include "strategies/registry.h"
-#include "strategies/toy_replica.h"
-#include "train/worker.h"
-#include "transport/group.h"
+#include "toy_stages.h"
+#include "train/pipeline_parts.h"
+#include "transport/rank_group.h"
 #include "worlds.h"
 
 namespace lockstep::testing {
 namespace {
 
-constexpr int kMicroBatches = 3;
-constexpr std::size_t kSamples = 2;           // of a micro-batch
-constexpr std::size_t kWidths[] = {3, 4, 2};  // of the samples, between the layers, of answers
-constexpr std::size_t kLayers = 2;
-constexpr Slice kTestSet{0, kMicroBatches* kSamples};
-using Floats = std::vector<float>;
-
-std::size_t weights_before(std::size_t layer) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < layer; ++i) count += kWidths[i] * kWidths[i + 1];
-  return count;
-}
-
-Values values_of(Floats& numbers) { return {numbers.data(), numbers.size(), Type::fp32}; }
-
-// Layers `first` to `last` - 1 of the network, without LibTorch. The first layer reads samples, the
-// last one computes the loss, half of the squared distance from what the answers should be.
-class ToyStage final : public Learner {
- public:
-  ToyStage(std::size_t first, std::size_t last, int replica)
-      : first_(first),
-        last_(last),
-        number_(replica),
-        replica_(nullptr, Memory::plain, weights_before(last) - weights_before(first), 0.1f, 0.5f),
-        activations_(kLayers + 1),
-        gradients_(kLayers + 1) {
-    for (std::size_t i = 0; i < replica_.weight_span().size(); ++i)
-      replica_.weight_span()[i] = draw(weights_before(first) + i);
-  }
-
-  Replica& replica() override { return replica_; }
-  int open_step(std::uint64_t step) override {
-    step_ = step;
-    loss_ = 0;
-    tested_ = false;
-    std::ranges::fill(replica_.gradient_span(), 0.0f);
-    return open_batch();
-  }
-  int open_task_batch(std::size_t, std::uint64_t step) override { return open_step(step); }
-  int open_test(Slice) override {
-    tested_ = true;
-    tally_ = {};
-    return open_batch();
-  }
-
-  Values input(int micro) override {
-    return first_ == 0 ? kNoValues : values_of(activations_[first_][micro]);
-  }
-  Values output_gradient(int micro) override {
-    return last_ == kLayers ? kNoValues : values_of(gradients_[last_][micro]);
-  }
-  Values forward(int micro) override {
-    if (first_ == 0)
-      for (std::size_t i = 0; i < activations_[0][micro].size(); ++i)
-        activations_[0][micro][i] = sample(micro, i);
-    for (std::size_t layer = first_; layer < last_; ++layer) {
-      const std::size_t in = kWidths[layer], out = kWidths[layer + 1];
-      for (std::size_t s = 0; s < kSamples; ++s)
-        for (std::size_t o = 0; o < out; ++o) {
-          float sum = 0;
-          for (std::size_t i = 0; i < in; ++i)
-            sum += weight(layer, o, i) * activations_[layer][micro][s * in + i];
-          activations_[layer + 1][micro][s * out + o] = sum;
-        }
-    }
-    if (last_ < kLayers) return values_of(activations_[last_][micro]);
-    answer(micro);
-    return kNoValues;
-  }
-  Values backward(int micro) override {
-    for (std::size_t layer = last_; layer-- > first_;) {
-      const std::size_t in = kWidths[layer], out = kWidths[layer + 1];
-      Floats& below = gradients_[layer][micro];
-      std::ranges::fill(below, 0.0f);
-      for (std::size_t s = 0; s < kSamples; ++s)
-        for (std::size_t o = 0; o < out; ++o)
-          for (std::size_t i = 0; i < in; ++i) {
-            const float above = gradients_[layer + 1][micro][s * out + o];
-            replica_.gradient_span()[at(layer, o, i)] +=
-                above * activations_[layer][micro][s * in + i];
-            below[s * in + i] += above * weight(layer, o, i);
-          }
-      if (micro + 1 == kMicroBatches && ready_)
-        ready_({weights_before(layer) - weights_before(first_), in * out});
-    }
-    return first_ > 0 ? values_of(gradients_[first_][micro]) : kNoValues;
-  }
-  double end_step() override { return loss_; }
-  Tally end_test() override { return tally_; }
-  void on_slice_ready(std::function<void(Slice)> ready) override { ready_ = std::move(ready); }
-  const Times& last() const override { return times_; }
-
-  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
-  void save_model(const std::string&) override {}
-  Model held_by_network() override { return {}; }
-  Model read_model(const std::string&) override { return {}; }
-  std::vector<Blob> state() override { return {}; }
-  void restore(const Checkpoint&, int) override {}
-
- private:
-  static float draw(std::size_t i) { return static_cast<float>((i * 37 + 11) % 19) / 19 - 0.5f; }
-  float sample(int micro, std::size_t i) const {
-    return draw(1000 * step_ + 100 * static_cast<std::size_t>(micro) + 7 * number_ + i);
-  }
-  std::size_t at(std::size_t layer, std::size_t o, std::size_t i) const {
-    return weights_before(layer) - weights_before(first_) + o * kWidths[layer] + i;
-  }
-  float weight(std::size_t layer, std::size_t o, std::size_t i) {
-    return replica_.weight_span()[at(layer, o, i)];
-  }
-  int open_batch() {
-    for (std::size_t layer = 0; layer <= kLayers; ++layer)
-      activations_[layer] = gradients_[layer] =
-          std::vector(kMicroBatches, Floats(kSamples * kWidths[layer]));
-    return kMicroBatches;
-  }
-  void answer(int micro) {
-    const Floats& answers = activations_[kLayers][micro];
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      const float apart = answers[i] - draw(i + 5);
-      gradients_[kLayers][micro][i] = apart / (kMicroBatches * kSamples);
-      (tested_ ? tally_.loss_sum : loss_) += 0.5 * apart * apart / (kMicroBatches * kSamples);
-    }
-  }
-
-  const std::size_t first_, last_;
-  const std::size_t number_;
-  ToyReplica replica_;
-  std::vector<std::vector<Floats>> activations_, gradients_;  // by layer and micro-batch
-  std::uint64_t step_ = 0;
-  double loss_ = 0;
-  bool tested_ = false;
-  Tally tally_;
-  std::function<void(Slice)> ready_;
-  const Times times_;
-};
-
 constexpr std::uint64_t kSteps = 5;
+constexpr Slice kTestSet{0, 6};
+
+// A layer each, or more for the first stages.
+Pipelines pipelines_of(const PipelineSchedule& schedule, int layers, int count = 1) {
+  Pipelines pipelines{schedule, count, BlockCounts(schedule.stages, layers / schedule.stages)};
+  for (int i = 0; i < layers % schedule.stages; ++i) ++pipelines.cut[i];
+  return pipelines;
+}
+Pipelines pipelines_of(const std::string& spec, int workers, int layers, int count = 1) {
+  return pipelines_of(pipeline_schedule(spec, workers), layers, count);
+}
 
 struct Ended {
   Floats weights;
@@ -157,28 +35,35 @@ struct Ended {
 };
 
 // `exchange`: what comes between backward and the next step.
-Ended train_part(ToyStage& learner, Transport* stages,
+Ended train_part(ToyStages& learner, Carrier* carrier,
                  const std::function<void(std::uint64_t step)>& exchange) {
   Ended ended;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
-    ended.losses.push_back(compute(learner, learner.open_step(step), stages));
+    learner.open_step(step);
+    ended.losses.push_back(compute(learner, carrier));
     exchange(step);
   }
-  ended.losses.push_back(tally_of(learner, kTestSet, stages).loss_sum);
-  const Values weights = learner.replica().weights();
-  const auto* data = reinterpret_cast<const float*>(weights.bytes().data);
-  ended.weights.assign(data, data + weights.count());
+  ended.losses.push_back(tally_of(learner, kTestSet, carrier).loss_sum);
+  const std::span<const float> weights = learner.toy_replica().weight_span();
+  ended.weights.assign(weights.begin(), weights.end());
   return ended;
 }
 
-Ended train_alone(ToyStage& learner, Transport* stages) {
-  return train_part(learner, stages,
+Ended train_alone(ToyStages& learner, Carrier* carrier = nullptr) {
+  return train_part(learner, carrier,
                     [&](std::uint64_t step) { learner.replica().apply_gradients(step); });
 }
 
-Floats part_of(const Floats& whole, std::size_t layer) {
-  return {whole.begin() + static_cast<std::ptrdiff_t>(weights_before(layer)),
-          whole.begin() + static_cast<std::ptrdiff_t>(weights_before(layer + 1))};
+Floats part_of(const Floats& whole, Slice part) {
+  return {whole.begin() + static_cast<std::ptrdiff_t>(part.begin),
+          whole.begin() + static_cast<std::ptrdiff_t>(part.end())};
+}
+
+FabricOptions with_lanes() {
+  FabricOptions options;
+  options.patience_seconds = 60;
+  options.lanes.background = 2;
+  return options;
 }
 
 class Stages : public ::testing::TestWithParam<World> {};
@@ -186,67 +71,295 @@ INSTANTIATE_TEST_SUITE_P(Every, Stages, ::testing::ValuesIn(worlds()),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(Stages, TwoComeToTheBitsOfTheWhole) {
-  ToyStage whole(0, kLayers, 0);
-  const Ended expected = train_alone(whole, nullptr);
+  const ToyNetwork network{2, {}};
+  const Pipelines one = pipelines_of("gpipe:microbatches=3,recompute=off", 1, 2);
+  const Pipelines two = pipelines_of("gpipe:microbatches=3,recompute=off", 2, 2);
+  ToyStages whole(network, one, 0, 6);
+  const Ended expected = train_alone(whole);
   EXPECT_LT(expected.losses[kSteps - 1], expected.losses[0]) << "it learns";
-  GetParam().run(2,
-                 [&](Rank& rank) {
-                   const auto layer = static_cast<std::size_t>(rank.rank());
-                   ToyStage stage(layer, layer + 1, 0);
-                   const Ended ended = train_alone(stage, &rank.peers);
-                   EXPECT_EQ(ended.weights, part_of(expected.weights, layer));
-                   EXPECT_EQ(ended.losses,
-                             rank.rank() == 1 ? expected.losses : std::vector<double>(kSteps + 1));
-                 },
-                 {});
+  GetParam().run(
+      2,
+      [&](Rank& rank) {
+        ToyStages stage(network, two, rank.rank(), 6);
+        Carrier carrier(rank);
+        const Ended ended = train_alone(stage, &carrier);
+        EXPECT_EQ(ended.weights, part_of(expected.weights, whole.place_of(rank.rank())));
+        EXPECT_EQ(ended.losses,
+                  rank.rank() == 1 ? expected.losses : std::vector<double>(kSteps + 1));
+      },
+      with_lanes());
 }
 
-// A strategy sees the ranks that hold the same stage, and runs unchanged among them.
+// A strategy sees the ranks that hold the same stages, and runs unchanged among them.
 TEST_P(Stages, TwoReplicasOfTwoKeepInStep) {
-  const std::size_t samples[] = {1, 1};
-  const auto train_among = [&](ToyStage& learner, Rank& role, Transport* stages) {
+  const ToyNetwork network{2, {}};
+  const std::size_t samples[] = {6, 6};
+  const auto train_among = [&](ToyStages& learner, Rank& equals, Carrier* carrier) {
     const auto strategy =
-        make_strategy("all-reduce", {role, 2, 0, false, all_reduce_named("ring")});
+        make_strategy("all-reduce", {equals, 2, 0, false, all_reduce_named("ring")});
     strategy->begin(learner.replica());
-    return train_part(learner, stages, [&](std::uint64_t step) {
+    return train_part(learner, carrier, [&](std::uint64_t step) {
       strategy->update(learner.replica(), {step, 0, samples});
     });
   };
+  const Pipelines one = pipelines_of("1f1b:microbatches=3", 1, 2, 2);
+  const Pipelines two = pipelines_of("1f1b:microbatches=3", 2, 2, 2);
   Ended expected;
   run_loopback(2, [&](Rank& rank) {
-    ToyStage whole(0, kLayers, rank.rank());
+    ToyStages whole(network, one, 0, 6, rank.rank());
     const Ended ended = train_among(whole, rank, nullptr);
     if (rank.rank() == 0) expected = ended;
   });
-  GetParam().run(4,
-                 [&](Rank& rank) {
-                   const int replica = rank.rank() / 2, stage = rank.rank() % 2;
-                   Group stages(rank.peers, {2 * replica, 2 * replica + 1});
-                   Group equals(rank.peers, {stage, stage + 2});
-                   Rank role{equals, rank.clock, rank.background, rank.lock, rank.seed};
-                   const auto layer = static_cast<std::size_t>(stage);
-                   ToyStage learner(layer, layer + 1, replica);
-                   const Ended ended = train_among(learner, role, &stages);
-                   EXPECT_EQ(ended.weights, part_of(expected.weights, layer));
-                   if (replica == 0 && stage == 1) {
-                     EXPECT_EQ(ended.losses, expected.losses);
-                   }
-                 },
-                 {});
+  GetParam().run(
+      4,
+      [&](Rank& rank) {
+        const int r = rank.rank(), number = two.pipeline_of(r);
+        RankGroup line(rank, two.ranks_of(number), r, 1);
+        RankGroup equals(rank, two.equals_of(r), r);
+        ToyStages learner(network, two, two.worker_of(r), 6, number);
+        Carrier carrier(line.rank());
+        const Ended ended = train_among(learner, equals.rank(), &carrier);
+        const int stage = two.stages_of(r).front();
+        EXPECT_EQ(ended.weights, part_of(expected.weights, {9ul * stage, 9}));
+        if (number == 0 && stage == 1) {
+          EXPECT_EQ(ended.losses, expected.losses);
+        }
+      },
+      with_lanes());
+}
+
+// What the workers of one pipeline came to in a step: gradients by rank, and what they sent.
+struct OneStep {
+  std::vector<Floats> gradients;
+  std::vector<double> losses;
+  std::vector<Traffic> sent;
+};
+
+// One step of a pipeline on the first ranks of the job. The others look on.
+void step_of(Rank& rank, const ToyNetwork& network, const Pipelines& pipelines, std::size_t samples,
+             OneStep& all, ToyBug bug = ToyBug::none) {
+  const int r = rank.rank();
+  if (r >= pipelines.schedule.workers) return;
+  RankGroup line(rank, pipelines.ranks_of(0), r, 1);
+  MeteredRank metered(line.rank());
+  ToyStages learner(network, pipelines, r, samples, 0, bug);
+  Carrier carrier(metered.rank());
+  learner.open_step(3);
+  all.losses[r] = compute(learner, &carrier);
+  const std::span<const float> gradients = learner.toy_replica().gradient_span();
+  all.gradients[r].assign(gradients.begin(), gradients.end());
+  all.sent[r] = metered.passed();
+}
+
+// The largest difference from one worker's gradients, over the largest of them.
+double distance_from_one(const ToyNetwork& network, const Pipelines& pipelines, std::size_t samples,
+                         const OneStep& all) {
+  Pipelines one = pipelines_of("plain", 1, network.layers);
+  ToyStages whole(network, one, 0, samples);
+  whole.open_step(3);
+  const double loss = compute(whole);
+  double most = 0, apart = 0, losses = 0;
+  for (const double part : all.losses) losses += part;
+  std::vector<ToyStages> workers;
+  workers.reserve(pipelines.schedule.workers);
+  for (int w = 0; w < pipelines.schedule.workers; ++w)
+    workers.emplace_back(network, pipelines, w, samples);
+  const std::span<const float> expected = whole.toy_replica().gradient_span();
+  for (int layer = 0, stage = 0, in_stage = 0; layer < network.layers; ++layer) {
+    std::vector<int> holders;
+    for (int w = 0; w < pipelines.schedule.workers; ++w)
+      for (const int held : pipelines.stages_of(w))
+        if (held == stage) holders.push_back(w);
+    for (std::size_t i = 0; i < network.weights_of_layer(); ++i) {
+      double mean = 0;
+      for (const int w : holders)
+        mean += all.gradients[w][workers[w].place_of(layer).begin + i] /
+                static_cast<double>(holders.size());
+      const double right = expected[whole.place_of(layer).begin + i];
+      most = std::max(most, std::abs(right));
+      apart = std::max(apart, std::abs(mean - right));
+    }
+    if (++in_stage == pipelines.cut[stage]) ++stage, in_stage = 0;
+  }
+  return std::max(apart / most, std::abs(losses - loss) / loss);
+}
+
+// Skips over a stage, over several, within one, and two from one layer.
+ToyNetwork with_skips(int layers, std::size_t width = 3) {
+  ToyNetwork network{layers, {}, width};
+  for (const ToySkip skip : {ToySkip{0, layers - 1}, {1, 3}, {0, 2}, {2, 5}})
+    if (skip.from < skip.to && skip.to < layers) network.skips.push_back(skip);
+  return network;
+}
+
+std::uint64_t bytes_of_micros(const ToyNetwork& network, std::size_t samples) {
+  return samples * network.width * sizeof(float);
+}
+
+// Messages and bytes of a step, as the forecast has them.
+void expect_traffic(const std::string& what, const ToyNetwork& network, const Pipelines& pipelines,
+                    std::size_t samples, const OneStep& all) {
+  const ToyStages any(network, pipelines, 0, samples);
+  std::vector<StageLink> links;
+  for (const ToyStages::Link& link : any.links())
+    links.push_back({link.from_stage, link.to_stage, 0, bytes_of_micros(network, samples)});
+  const std::vector<PassTimes> times(pipelines.schedule.stages, PassTimes{1, 1, 1});
+  std::uint64_t messages = 0, bytes = 0, sent = 0, sent_bytes = 0;
+  for (const LinkTraffic& link : forecast(pipelines.schedule, times, links).traffic) {
+    messages += link.messages;
+    // All micro-batches of a replica together are its part of the samples.
+    bytes += link.messages > 0 ? 2 * bytes_of_micros(network, samples) : 0;
+  }
+  for (const Traffic& one : all.sent) sent += one.messages_sent, sent_bytes += one.bytes_sent;
+  EXPECT_EQ(sent, messages) << what;
+  EXPECT_EQ(sent_bytes, bytes) << what;
+}
+
+constexpr int kMostWorkers = 8;
+
+void run_in(const std::string& world, const Body& body) {
+  for (const World& one : worlds())
+    if (one.name == world) one.run(kMostWorkers, body, with_lanes());
+}
+
+class Schedules : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Every, Schedules, ::testing::Values("loopback", "simulated"),
+                         [](const auto& info) { return info.param; });
+
+// Every schedule x 1..8 workers x 1..16 micro-batches, with a ragged last one.
+TEST_P(Schedules, RunToTheirEndWithOneWorkersGradients) {
+  struct Case {
+    std::string what;
+    ToyNetwork network;
+    Pipelines pipelines;
+    std::size_t samples;
+    OneStep step;
+  };
+  std::vector<Case> cases;
+  for_all_schedules([&](const std::string& what, const PipelineSchedule& schedule) {
+    const int layers = std::max(schedule.stages, 2);
+    const std::size_t samples = 3ul * schedule.replicas * schedule.micros - 1;
+    cases.push_back({what,
+                     with_skips(layers),
+                     pipelines_of(schedule, layers),
+                     samples,
+                     {std::vector<Floats>(kMostWorkers), std::vector<double>(kMostWorkers),
+                      std::vector<Traffic>(kMostWorkers)}});
+  });
+  run_in(GetParam(), [&](Rank& rank) {
+    for (Case& one : cases) step_of(rank, one.network, one.pipelines, one.samples, one.step);
+  });
+  for (const Case& one : cases) {
+    EXPECT_LT(distance_from_one(one.network, one.pipelines, one.samples, one.step), 1e-4)
+        << one.what;
+    expect_traffic(one.what, one.network, one.pipelines, one.samples, one.step);
+  }
+}
+
+// So long that they move only while both ends are inside calls on their lane.
+TEST_P(Schedules, RunToTheirEndWithLongMessages) {
+  const ToyNetwork network = with_skips(8, 8);
+  constexpr std::size_t kSamples = 8 * 4 * 600;  // 75 KB a message and more
+  static_assert(kSamples / 8 * 8 * sizeof(float) > kEagerBytes);
+  std::vector<Pipelines> cases;
+  for (const char* spec :
+       {"gpipe:microbatches=8", "1f1b:microbatches=8", "1f1b:folded=on,microbatches=8",
+        "interleaved:microbatches=8", "zb-h1:microbatches=8", "gems:times=2,microbatches=2"})
+    cases.push_back(pipelines_of(spec, 4, 8));
+  std::vector<OneStep> steps(cases.size(),
+                             {std::vector<Floats>(kMostWorkers), std::vector<double>(kMostWorkers),
+                              std::vector<Traffic>(kMostWorkers)});
+  run_in(GetParam(), [&](Rank& rank) {
+    for (std::size_t i = 0; i < cases.size(); ++i)
+      step_of(rank, network, cases[i], kSamples, steps[i]);
+  });
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    EXPECT_LT(distance_from_one(network, cases[i], kSamples, steps[i]), 1e-3) << i;
+}
+
+TEST(StageBugs, AreSeenInTheGradients) {
+  const ToyNetwork network = with_skips(4);
+  const Pipelines pipelines = pipelines_of("1f1b:microbatches=4", 4, 4);
+  for (const auto& [bug, least, most] : {std::tuple(ToyBug::none, 0.0, 1e-4),
+                                         {ToyBug::drops_skip_gradient, 1e-2, 1e3},
+                                         {ToyBug::counts_first_micro_twice, 1e-2, 1e3}}) {
+    OneStep step{std::vector<Floats>(4), std::vector<double>(4), std::vector<Traffic>(4)};
+    run_loopback(
+        4, [&, bug = bug](Rank& rank) { step_of(rank, network, pipelines, 16, step, bug); },
+        with_lanes());
+    const double apart = distance_from_one(network, pipelines, 16, step);
+    EXPECT_GE(apart, least);
+    EXPECT_LT(apart, most);
+  }
+}
+
+// Stages that are averaged with others would go unseen by what proves the average itself.
+TEST(StageBugs, AWrongGroupIsFoundByTheAudit) {
+  const ToyNetwork network{2, {}};
+  const Pipelines two = pipelines_of("1f1b:microbatches=2", 2, 2, 2);
+  const auto prove_among = [&](const std::function<std::vector<int>(int rank)>& group) {
+    run_loopback(4, [&](Rank& rank) {
+      ToyStages learner(network, two, two.worker_of(rank.rank()), 4);
+      Group equals(rank.peers, group(rank.rank()));
+      prove_equal_parts(equals, learner.replica());
+    });
+  };
+  EXPECT_NO_THROW(prove_among([&](int rank) { return two.equals_of(rank); }));
+  EXPECT_THROW(prove_among([](int rank) {
+                 return rank < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
+               }),
+               AuditError);
 }
 
 TEST(Stage, TellsEachPartOfTheGradientsOnceWhenItIsFinal) {
-  ToyStage whole(0, kLayers, 0);
+  const Pipelines one = pipelines_of("gpipe:microbatches=3,recompute=off", 1, 2);
+  ToyStages whole({2, {}}, one, 0, 6);
   std::vector<Slice> told;
   bool last_backward = false;
   whole.on_slice_ready([&](Slice part) {
     EXPECT_TRUE(last_backward);
     told.push_back(part);
   });
-  compute(whole, whole.open_step(0), nullptr, [&](Pass pass, int micro) {
-    last_backward = pass == Pass::backward && micro + 2 == kMicroBatches;
+  whole.open_step(0);
+  int backwards = 0;
+  compute(whole, nullptr, [&](const Action& action) {
+    backwards += action.pass == StagePass::backward;
+    last_backward = backwards == 2;
   });
-  EXPECT_EQ(told, (std::vector<Slice>{{12, 8}, {0, 12}}));
+  EXPECT_EQ(told, (std::vector<Slice>{{9, 9}, {0, 9}}));
+}
+
+// The others name the stage that is gone, whoever their neighbours are.
+TEST(Stage, ThatIsKilledIsNamedByTheOthers) {
+  const ToyNetwork network{4, {}};
+  const Pipelines pipelines = pipelines_of("1f1b:microbatches=4", 4, 4);
+  SimulatedCluster cluster;
+  cluster.ranks = 4;
+  cluster.lanes.background = 2;
+  cluster.deaths = {{2, 0.5}};
+  std::vector<int> named(4, -1);
+  try {
+    run_simulated(cluster, [&](Rank& rank) {
+      RankGroup line(rank, pipelines.ranks_of(0), rank.rank(), 1);
+      ToyStages learner(network, pipelines, rank.rank(), 8);
+      Carrier carrier(line.rank());
+      try {
+        for (std::uint64_t step = 0; step < 100; ++step) {
+          learner.open_step(step);
+          compute(learner, &carrier, [&](const Action&) { rank.clock.charge(0.01); });
+        }
+      } catch (const TransportError& e) {
+        named[rank.rank()] = e.peer();
+        throw;
+      }
+    });
+    FAIL() << "nobody missed it";
+  } catch (const TransportError& e) {
+    EXPECT_EQ(e.peer(), 2);
+  }
+  EXPECT_EQ(named[1], 2);
+  EXPECT_EQ(named[3], 2);
+  EXPECT_NE(named[0], -1);
 }
 
 }  // namespace

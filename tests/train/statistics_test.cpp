@@ -105,7 +105,10 @@ class UnevenStatistics : public ::testing::TestWithParam<std::string> {
                            {});
     Plan plan = experiment.plan;
     for (std::uint64_t step = 0; step < experiment.steps; ++step)
-      if (plan.samples(0, step)[worker] > 0) compute(*learner, learner->open_step(step));
+      if (plan.samples(0, step)[worker] > 0) {
+        learner->open_step(step);
+        compute(*learner);
+      }
     return learner->statistics();
   }
 
