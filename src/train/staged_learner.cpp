@@ -141,6 +141,7 @@ class StageBuffers {
 struct HeldStage {
   BlockRun run;
   std::size_t first_block;
+  int roles;  // replicas that it is held for
   StageBuffers buffers;
 };
 
@@ -169,11 +170,12 @@ class StagedLearner final : public Learner {
         micros_(seat.schedule, 0),
         reads_(holds(0) || holds(cut_.stages() - 1)) {
     for (const int stage : stages_) {
-      const auto roles = std::ranges::count(layout_.roles_of(seat_.worker), stage, &Role::stage);
+      const auto roles =
+          static_cast<int>(std::ranges::count(layout_.roles_of(seat_.worker), stage, &Role::stage));
       BlockRun run = cut_.run_of(stage);
-      StageBuffers buffers(buffers_of(run.blocks()), static_cast<int>(roles));
-      held_.emplace(stage,
-                    HeldStage{std::move(run), cut_.blocks_of(stage).begin, std::move(buffers)});
+      StageBuffers buffers(buffers_of(run.blocks()), roles);
+      held_.emplace(
+          stage, HeldStage{std::move(run), cut_.blocks_of(stage).begin, roles, std::move(buffers)});
     }
     train_.emplace(
         *experiment_.data.train, [this](std::uint64_t step) { return picks(step); },
@@ -437,6 +439,11 @@ class StagedLearner final : public Learner {
     for (const int link : cut_.out_of(action.stage))
       gradients.push_back(passing_.extract(key_of(link, action, true)).mapped());
     if (is_last(action.stage)) gradients.push_back(loss_gradient(action));
+    // Two replicas that add to the same gradients average them: each counts for half, and what goes
+    // on for twice that again. Both are exact.
+    const auto roles = static_cast<float>(held_.at(action.stage).roles);
+    if (roles > 1)
+      for (torch::Tensor& gradient : gradients) gradient = gradient / roles;
 
     last_backward_ = wall_now();
     Tensors found;
@@ -449,9 +456,11 @@ class StagedLearner final : public Learner {
       found = lockstep::backward(now.outputs, gradients, now.inputs);
     }
     std::vector<Passage> made;
-    for (std::size_t i = 0; i < cut_.into(action.stage).size(); ++i)
-      pass_on(cut_.into(action.stage)[i], true,
-              found[i].defined() ? found[i] : torch::zeros_like(now.inputs[i]), action, made);
+    for (std::size_t i = 0; i < cut_.into(action.stage).size(); ++i) {
+      torch::Tensor gradient = found[i].defined() ? found[i] : torch::zeros_like(now.inputs[i]);
+      if (roles > 1) gradient = gradient * roles;
+      pass_on(cut_.into(action.stage)[i], true, gradient, action, made);
+    }
     if (action.pass == StagePass::backward) in_flight_.erase(place_of(action));
     return made;
   }
