@@ -26,7 +26,8 @@ class OneWorker {
     const Plan::Position at = plan_.position(number);
     const Step step{number, at.epoch, plan_.samples(at.epoch, at.step)};
     clock_.start();
-    compute(*learner_, learner_->open_step(number));
+    learner_->open_step(number);
+    compute(*learner_);
     clock_.ready();
     strategy_->update(replica_, step);
     clock_.end();

@@ -68,7 +68,8 @@ class Worker {
     clock_.start();
     feeds_ = fed_ && way == "together";
     if (feeds_) fed_->expect(replica_, step);
-    compute(*learner_, learner_->open_step(taken_));
+    learner_->open_step(taken_);
+    compute(*learner_);
     clock_.ready();
     if (way == "meet") barrier(rank().peers, kTogether);
     if (way == "together")
