@@ -76,6 +76,14 @@ class SplitBackward::Graph {
     return found;
   }
 
+  // After parts() and the first pass: lets go of what the second does not need.
+  void release_others(const std::vector<Part>& parts) {
+    std::unordered_set<const Node*> needed;
+    for (const Part& part : parts) needed.insert(part.operation.get());
+    for (const auto& node : nodes_)
+      if (!needed.contains(node.get())) node->release_variables();
+  }
+
   // After parts(): the parameters of none of them.
   Tensors others() const {
     Tensors found;
@@ -115,6 +123,7 @@ Tensors SplitBackward::inputs(const Tensors& outputs, const Tensors& gradients,
     if (input.requires_grad()) wanted.push_back(torch::autograd::impl::gradient_edge(input));
 
   const Tensors found = run(roots, of_roots, true, false, wanted);
+  graph.release_others(parts_);
   auto next = found.begin();
   for (Part& part : parts_) part.gradient = *next++;
   const torch::NoGradGuard no_grad;

@@ -108,16 +108,16 @@ NetworkCosts measure_blocks(Network& network, const torch::Tensor& x, int repeat
   network.train(true);
   NetworkCosts costs;
   costs.input_bytes = x.nbytes();
-  struct Given {
+  struct SkipSource {
     int block;
     torch::Tensor tensor;
   };
-  std::map<std::string, Given> given;
+  std::map<std::string, SkipSource> given;
   torch::Tensor main = x;
   for (int b = 0; const Block& block : blocks) {
     Alone alone{block, main, b == 0, {}};
     for (const std::string& name : block.takes) {
-      const Given& from = given.at(name);
+      const SkipSource& from = given.at(name);
       alone.taken.push_back(from.tensor);
       costs.skips.push_back({name, from.block, b, from.tensor.nbytes()});
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <compare>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "replica/network_part.h"
 #include "replica/split_backward.h"
 #include "train/network_cut.h"
+#include "train/stage_buffers.h"
 #include "train/torch_learning.h"
 #include "transport/real_rank.h"
 
@@ -62,85 +62,11 @@ class MicroBatches {
   std::size_t samples_;
 };
 
-// Batch norm's statistics of a stage. They are the network's own as long as one replica has the
-// stage; where two have it, each has its own, and the network holds those of the replica whose turn
-// it is. Copied as bytes: autograd may have saved these tensors, and must not see them change.
-class StageBuffers {
- public:
-  StageBuffers(std::vector<NamedTensor> buffers, int replicas) : buffers_(std::move(buffers)) {
-    copies_.assign(replicas > 1 ? replicas : 0, read());
-  }
-
-  std::vector<float> read() const {
-    std::vector<float> all;
-    for (const auto& [name, tensor] : buffers_) {
-      const auto* first = tensor.data_ptr<float>();
-      all.insert(all.end(), first, first + tensor.numel());
-    }
-    return all;
-  }
-  void write(std::span<const float> all) const {
-    const float* from = all.data();
-    for (const auto& [name, tensor] : buffers_) {
-      std::memcpy(tensor.data_ptr(), from, tensor.nbytes());
-      from += tensor.numel();
-    }
-  }
-
-  void take_turn(int replica) {
-    if (copies_.empty() || replica == turn_) return;
-    keep();
-    write(copies_[turn_ = replica]);
-  }
-  // For tests, until it is a replica's turn again.
-  void take_mean() {
-    if (copies_.empty() || turn_ == kMean) return;
-    keep();
-    write(mean_of(copies_));
-    turn_ = kMean;
-  }
-
-  // Of all replicas that have the stage, one after another.
-  std::vector<float> all() {
-    if (copies_.empty()) return read();
-    keep();
-    std::vector<float> all;
-    for (const auto& one : copies_) all.insert(all.end(), one.begin(), one.end());
-    return all;
-  }
-  // REQUIRES: as many as all() returns.
-  void set(std::span<const float> all) {
-    for (std::size_t i = 0; i < copies_.size(); ++i) {
-      const auto part = all.subspan(i * copies_[i].size(), copies_[i].size());
-      copies_[i].assign(part.begin(), part.end());
-    }
-    turn_ = 0;
-    write(all);  // the first replica's
-  }
-
-  static std::vector<float> mean_of(std::span<const std::vector<float>> copies) {
-    std::vector<float> mean(copies.front().size());
-    for (const auto& one : copies)
-      for (std::size_t i = 0; i < mean.size(); ++i)
-        mean[i] += one[i] / static_cast<float>(copies.size());
-    return mean;
-  }
-
- private:
-  static constexpr int kMean = -1;
-  void keep() {
-    if (turn_ != kMean) copies_[turn_] = read();
-  }
-
-  std::vector<NamedTensor> buffers_;
-  int turn_ = 0;                            // of a replica, or kMean
-  std::vector<std::vector<float>> copies_;  // by replica; the network has newer ones of its turn
-};
-
 // A stage that this worker holds.
 struct HeldStage {
   BlockRun run;
   std::size_t first_block;
+  int roles;  // replicas that it is held for
   StageBuffers buffers;
 };
 
@@ -169,11 +95,12 @@ class StagedLearner final : public Learner {
         micros_(seat.schedule, 0),
         reads_(holds(0) || holds(cut_.stages() - 1)) {
     for (const int stage : stages_) {
-      const auto roles = std::ranges::count(layout_.roles_of(seat_.worker), stage, &Role::stage);
+      const auto roles =
+          static_cast<int>(std::ranges::count(layout_.roles_of(seat_.worker), stage, &Role::stage));
       BlockRun run = cut_.run_of(stage);
-      StageBuffers buffers(buffers_of(run.blocks()), static_cast<int>(roles));
-      held_.emplace(stage,
-                    HeldStage{std::move(run), cut_.blocks_of(stage).begin, std::move(buffers)});
+      StageBuffers buffers(buffers_of(run.blocks()), roles);
+      held_.emplace(
+          stage, HeldStage{std::move(run), cut_.blocks_of(stage).begin, roles, std::move(buffers)});
     }
     train_.emplace(
         *experiment_.data.train, [this](std::uint64_t step) { return picks(step); },
@@ -437,6 +364,11 @@ class StagedLearner final : public Learner {
     for (const int link : cut_.out_of(action.stage))
       gradients.push_back(passing_.extract(key_of(link, action, true)).mapped());
     if (is_last(action.stage)) gradients.push_back(loss_gradient(action));
+    // Two replicas that add to the same gradients average them: each counts for half, and what goes
+    // on for twice that again. Both are exact.
+    const auto roles = static_cast<float>(held_.at(action.stage).roles);
+    if (roles > 1)
+      for (torch::Tensor& gradient : gradients) gradient = gradient / roles;
 
     last_backward_ = wall_now();
     Tensors found;
@@ -449,9 +381,11 @@ class StagedLearner final : public Learner {
       found = lockstep::backward(now.outputs, gradients, now.inputs);
     }
     std::vector<Passage> made;
-    for (std::size_t i = 0; i < cut_.into(action.stage).size(); ++i)
-      pass_on(cut_.into(action.stage)[i], true,
-              found[i].defined() ? found[i] : torch::zeros_like(now.inputs[i]), action, made);
+    for (std::size_t i = 0; i < cut_.into(action.stage).size(); ++i) {
+      torch::Tensor gradient = found[i].defined() ? found[i] : torch::zeros_like(now.inputs[i]);
+      if (roles > 1) gradient = gradient * roles;
+      pass_on(cut_.into(action.stage)[i], true, gradient, action, made);
+    }
     if (action.pass == StagePass::backward) in_flight_.erase(place_of(action));
     return made;
   }

@@ -5,8 +5,8 @@
 // sum over the samples of its roles, times the replicas that share the workers over the samples of
 // the pipeline's step: where GEMS' two replicas go in opposite directions, the mean over the two
 // workers that hold the same stages is the mean over all samples. A stage that a worker holds for
-// both replicas has one set of parameters, and statistics of its own for each: statistics() has
-// both, one after another, and a test or a file their mean.
+// both replicas has one set of parameters, whose gradients are the mean over both, and statistics
+// of its own for each: statistics() has both, one after another, and a test or a file their mean.
 #pragma once
 
 #include <memory>

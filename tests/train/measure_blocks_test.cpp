@@ -16,7 +16,7 @@ TEST(MeasureBlocks, CountsWhatEachBlockKeepsAndHandsOn) {
 
   const NetworkBlock& first = costs.blocks[0];
   EXPECT_EQ(first.name, "down0");
-  EXPECT_EQ(first.parameter_bytes, 4u * (2 * 4 * 9 + 4 + 4 + 4));
+  EXPECT_EQ(first.parameter_bytes, 4u * (2 * 4 * 9 + 4 + 4));
   EXPECT_EQ(first.output_bytes, 4 * pixels / 4);
   // Of four channels: what the convolution and the rectifier make, and a quarter of that. Nobody
   // needs what batch norm makes again.

@@ -63,11 +63,12 @@ struct Extras {
   double dropout = 0;
 };
 
-// A convolution with what may come after it.
+// A convolution with what may come after it. Batch norm takes a bias away again.
 struct Layer : torch::nn::Module {
   Layer(std::int64_t in, std::int64_t out, Extras extras) {
-    conv =
-        register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 3).padding(1)));
+    conv = register_module(
+        "conv",
+        torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 3).padding(1).bias(!extras.norm)));
     if (extras.norm) norm = register_module("norm", torch::nn::BatchNorm2d(out));
     drop = register_module("drop", torch::nn::Dropout(extras.dropout));
   }
