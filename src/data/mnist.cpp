@@ -18,7 +18,11 @@ Data open_mnist(const Options& options, const OpenRequest& request) {
   if (options.has("dir"))
     throw UsageError(
         fmt::format("MNIST is not in {} and can't be had: {}", folder.string(), missing));
-  Data data = open_data("digits", request);
+  std::string digits = "digits";
+  for (const char* key : {"mean", "deviation"})
+    if (options.has(key))
+      digits += fmt::format("{}{}={}", digits == "digits" ? ":" : ",", key, options.text(key));
+  Data data = open_data(digits, request);
   data.notices.push_back(fmt::format("MNIST is not in {} ({}): generated digits stand in for it",
                                      folder.string(), missing));
   return data;

@@ -120,7 +120,7 @@ std::string dir_in(const Data& source) {
 }  // namespace
 
 Data open_scenes(const Options& options, const OpenRequest& request) {
-  constexpr std::int64_t kMany = 1'000'000'000, kTrain = 1024, kTest = 128;
+  constexpr std::int64_t kMany = 10'000'000, kTrain = 1024, kTest = 128;
   const std::int64_t size = in_range(options, "size", 256, 16, 8192);
   const auto digits = static_cast<int>(in_range(options, "digits", 12, 1, 10000));
   const std::uint64_t seed = options.integer("seed", 1);
