@@ -1,7 +1,6 @@
 #include "train/carrier.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "transport/channels.h"

@@ -12,8 +12,8 @@ namespace lockstep {
 std::unique_ptr<Learner> make_pipeline_learner(const Experiment&, int rank, const OpenMemory&,
                                                const ComputeTurns&);
 
-// Collective over the ranks that average with each other, before their first step, when each has its
-// own initial weights or those of a checkpoint: AuditError names one that holds other stages.
+// Collective over the ranks that average with each other, before their first step, when each has
+// its own initial weights or those of a checkpoint: AuditError names one that holds other stages.
 void prove_equal_parts(Transport& equals, Replica&);
 
 // Collective over the workers of a pipeline: the parts of all, by worker, on the first; nothing on

@@ -86,8 +86,10 @@ class PipelinePlace {
         carrier_(line_.rank()) {}
 
   Rank& equals() { return equals_.rank(); }
-  Transport& line() { return line_.rank().peers; }
-  Carrier& carrier() { return carrier_; }
+  void show(Trainee& trainee) {
+    trainee.line = &line_.rank().peers;
+    trainee.carrier = &carrier_;
+  }
 
  private:
   static int stream_of(int rank, const Pipelines& pipelines) {
@@ -321,15 +323,8 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   const Crew crew = crew_of(among, experiment, replica.weights());
   auto strategy = make_strategy(config.strategy, crew, config.own_strategy);
   if (config.audit) strategy = audited(std::move(strategy), crew);
-  const Trainee trainee{experiment,
-                        options,
-                        rank,
-                        crew,
-                        *learner,
-                        replica,
-                        *strategy,
-                        place ? &place->line() : nullptr,
-                        place ? &place->carrier() : nullptr};
+  Trainee trainee{experiment, options, rank, crew, *learner, replica, *strategy};
+  if (place) place->show(trainee);
 
   // Who takes part, what happens when, and what is kept of it.
   const bool in_rounds = experiment.strategy.goes_in_rounds();
