@@ -25,6 +25,7 @@ draw batch-size --x workers --log-x
 draw catch-up
 draw collectives --y time_us --x bytes --series collective --log-x --log-y \
   --where 'variant=shared memory, workers 4' --title 'Time of an all-reduce on 4 ranks, shared memory'
+draw compressed-accuracy
 draw distance --y step_seconds --x latency --log-y
 draw epoch-manager
 draw frequency --x period --log-x
