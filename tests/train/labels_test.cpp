@@ -51,9 +51,11 @@ TEST(Labels, ForEachTokenAreLearned) {
   expect_learns(text(folder));
 }
 
-// 9 images to test with: 5 for one worker and 4 for the other.
+// 9 images to test with: 5 for one worker and 4 for the other. The network stays what it was drawn
+// as, and so answers with many classes; only its statistics depend a little on who has read what.
 TEST(Labels, ForEachPixelHaveDiceAndIouWhoeverAnswers) {
   TrainConfig config = segmentation();
+  config.optimizer = "sgd:lr=1e-9";
   config.epochs = 1;
   config.global_batch = 8;
   std::vector<Score> last;
@@ -64,9 +66,11 @@ TEST(Labels, ForEachPixelHaveDiceAndIouWhoeverAnswers) {
     EXPECT_EQ(last.back().by_class.size(), 11u);
     EXPECT_GT(*last.back().dice, 0);
     EXPECT_LT(*last.back().dice, 1);
-    EXPECT_GT(*last.back().iou, 0.9 / 11) << "the background alone gives as much";
-    EXPECT_LT(*last.back().iou, last.back().accuracy);
+    EXPECT_GT(*last.back().iou, 0);
+    EXPECT_LT(*last.back().iou, 1);
   }
+  EXPECT_NEAR(*last[1].dice / *last[0].dice, 1, 0.3);
+  EXPECT_NEAR(*last[1].iou / *last[0].iou, 1, 0.3);
   const auto summary = testing::summary_in("loopback", config);
   EXPECT_EQ(summary["dice"], *last.back().dice);
   EXPECT_EQ(summary["iou"], *last.back().iou);
