@@ -238,6 +238,20 @@ void run_together(const Trainee& trainee, Stepper& worker, Timetable& timetable,
   keep_model(trainee, members, state, recorder);
 }
 
+// Collective: from where the run starts or goes on, in the loop that the strategy asks for.
+TaskCounts run_loop(const Trainee& trainee, Stepper& worker, Timetable& timetable,
+                    Recorder& recorder, Checkpoints& checkpoints, Generation& members,
+                    RunState& state) {
+  const std::uint64_t first = start(trainee, timetable, recorder, checkpoints, members, state);
+  if (trainee.experiment.strategy.goes_in_rounds())
+    return run_rounds(trainee, worker, timetable, recorder, members, state);
+  if (trainee.experiment.in_step())
+    run_together(trainee, worker, timetable, recorder, checkpoints, members, state, first);
+  else
+    run_apart(trainee, worker, timetable, recorder, checkpoints, members, state, first);
+  return {};
+}
+
 // Collective: what came of the run, whole on the rank that leads.
 TrainResult finish(const Trainee& trainee, const RankReport& report, const Timetable& timetable,
                    const Recorder& recorder, const Generation& members, const RunState& state,
@@ -338,14 +352,8 @@ WorkerOutcome train(Rank& world, const Experiment& experiment, const WorkerOptio
   const auto run = [&] {
     const ProcessFigures used = ProcessProbe().read();
     const double started_s = rank.clock.now();
-    const std::uint64_t first = start(trainee, timetable, recorder, checkpoints, members, state);
-    TaskCounts tasks;
-    if (in_rounds)
-      tasks = run_rounds(trainee, worker, timetable, recorder, members, state);
-    else if (experiment.in_step())
-      run_together(trainee, worker, timetable, recorder, checkpoints, members, state, first);
-    else
-      run_apart(trainee, worker, timetable, recorder, checkpoints, members, state, first);
+    const TaskCounts tasks =
+        run_loop(trainee, worker, timetable, recorder, checkpoints, members, state);
     // A rank that dies now has done its part: where others can do without it, they do.
     std::set<int> gone;
     std::set<int>* const tolerated = experiment.in_step() ? nullptr : &gone;
