@@ -227,11 +227,12 @@ class ToyStages final : public Learner {
         in = passed(action, layer - 1, layer, false, false);
       for (const ToySkip& skip : network_.skips)
         if (skip.to == layer) add(in, passed(action, skip.from, layer, true, false));
-      Floats& out = at.outputs[layer];
-      out.assign(samples * w, 0);
+      Floats out(samples * w, 0);
       for (std::size_t s = 0; s < samples; ++s)
         for (std::size_t o = 0; o < w; ++o)
           for (std::size_t i = 0; i < w; ++i) out[s * w + o] += weight(layer, o, i) * in[s * w + i];
+      // What may still be on its way to another worker is not written a second time.
+      if (action.pass == StagePass::forward) at.outputs[layer] = std::move(out);
     }
     if (action.stage + 1 == schedule_.stages && action.pass == StagePass::forward) answer(action);
   }
