@@ -6,12 +6,42 @@
 namespace lockstep {
 namespace {
 
-class HollowLearner final : public Learner {
+// What a learner without numbers says where one with numbers computes, scores and saves.
+class Sizes : public Learner {
  public:
-  explicit HollowLearner(const Experiment& experiment)
-      : replica_(experiment.parameters, Options::name_in(experiment.config.optimizer) == "lars") {}
+  Sizes(const Experiment& experiment, std::vector<Parameter> parameters)
+      : replica_(std::move(parameters), Options::name_in(experiment.config.optimizer) == "lars") {}
 
-  Replica& replica() override { return replica_; }
+  Replica& replica() final { return replica_; }
+  double end_step() final { return 0; }
+  Tally end_test() final { return {}; }
+  void on_slice_ready(std::function<void(Slice)> ready) final { ready_ = std::move(ready); }
+  const Times& last() const final { return times_; }
+  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) final {}
+  void save_model(const std::string&) final {}
+  Model held_by_network() final { return {}; }
+  Model read_model(const std::string&) final { return {}; }
+  std::vector<Blob> state() final { return {}; }
+  void restore(const Checkpoint&, int) final {}
+
+ protected:
+  // Gradients become final from the last parameter to the first, as in most networks.
+  void tell_all_ready() {
+    const std::span<const Parameter> parameters = replica_.parameters();
+    if (ready_)
+      for (auto next = parameters.rbegin(); next != parameters.rend(); ++next) ready_(next->slice);
+  }
+
+ private:
+  SizedReplica replica_;
+  std::function<void(Slice)> ready_;
+  const Times times_;
+};
+
+class HollowLearner final : public Sizes {
+ public:
+  explicit HollowLearner(const Experiment& experiment) : Sizes(experiment, experiment.parameters) {}
+
   void open_step(std::uint64_t) override { tests_ = false; }
   void open_task_batch(std::size_t, std::uint64_t) override { tests_ = false; }
   void open_test(Slice) override { tests_ = true; }
@@ -19,43 +49,26 @@ class HollowLearner final : public Learner {
     if (tests_) return {};
     return {{StagePass::forward}, {StagePass::backward}};
   }
-  // Gradients become final from the last parameter to the first, as in most networks.
   std::vector<Passage> run(const Action& action) override {
-    const std::span<const Parameter> parameters = replica_.parameters();
-    if (ready_ && action.pass == StagePass::backward)
-      for (auto next = parameters.rbegin(); next != parameters.rend(); ++next) ready_(next->slice);
+    if (action.pass == StagePass::backward) tell_all_ready();
     return {};
   }
-  double end_step() override { return 0; }
-  Tally end_test() override { return {}; }
-  void on_slice_ready(std::function<void(Slice)> ready) override { ready_ = std::move(ready); }
-  const Times& last() const override { return times_; }
-  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
-  void save_model(const std::string&) override {}
-  Model held_by_network() override { return {}; }
-  Model read_model(const std::string&) override { return {}; }
-  std::vector<Blob> state() override { return {}; }
-  void restore(const Checkpoint&, int) override {}
 
  private:
-  SizedReplica replica_;
-  std::function<void(Slice)> ready_;
   bool tests_ = false;
-  const Times times_;
 };
 
 // The stages of a worker of a pipeline. What passes between workers has a size and no numbers.
-class HollowStages final : public Learner {
+class HollowStages final : public Sizes {
  public:
   HollowStages(const Experiment& experiment, int rank, std::vector<Parameter> parameters)
-      : pipelines_(*experiment.pipelines),
+      : Sizes(experiment, std::move(parameters)),
+        pipelines_(*experiment.pipelines),
         layout_(pipelines_.schedule.layout()),
         worker_(pipelines_.worker_of(rank)),
         pipeline_(pipelines_.pipeline_of(rank)),
-        plan_(experiment.plan),
-        replica_(std::move(parameters), Options::name_in(experiment.config.optimizer) == "lars") {}
+        plan_(experiment.plan) {}
 
-  Replica& replica() override { return replica_; }
   void open_step(std::uint64_t step) override {
     const Plan::Position at = plan_.position(step);
     samples_ = plan_.samples(at.epoch, at.step)[pipeline_];
@@ -68,21 +81,9 @@ class HollowStages final : public Learner {
   std::vector<Action> actions() const override { return actions_; }
   std::vector<Passage> needs(const Action& action) override { return passages(action, true); }
   std::vector<Passage> run(const Action& action) override {
-    const std::span<const Parameter> parameters = replica_.parameters();
-    if (ready_ && action == actions_.back())
-      for (auto next = parameters.rbegin(); next != parameters.rend(); ++next) ready_(next->slice);
+    if (action == actions_.back()) tell_all_ready();
     return passages(action, false);
   }
-  double end_step() override { return 0; }
-  Tally end_test() override { return {}; }
-  void on_slice_ready(std::function<void(Slice)> ready) override { ready_ = std::move(ready); }
-  const Times& last() const override { return times_; }
-  void open_task(const std::vector<std::uint32_t>&, std::size_t, int) override {}
-  void save_model(const std::string&) override {}
-  Model held_by_network() override { return {}; }
-  Model read_model(const std::string&) override { return {}; }
-  std::vector<Blob> state() override { return {}; }
-  void restore(const Checkpoint&, int) override {}
 
  private:
   std::size_t count(const Action& action) const {
@@ -115,11 +116,8 @@ class HollowStages final : public Learner {
   const Layout layout_;  // of this pipeline alone
   const int worker_, pipeline_;
   Plan plan_;
-  SizedReplica replica_;
   std::size_t samples_ = 0;  // of the open step
   std::vector<Action> actions_;
-  std::function<void(Slice)> ready_;
-  const Times times_;
 };
 
 }  // namespace

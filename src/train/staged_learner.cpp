@@ -41,28 +41,6 @@ torch::Tensor one_sample(const Dataset& set) {
       .x;
 }
 
-// Which samples of a pipeline's step each micro-batch has: those of the step are cut by replica and
-// batch, and each of these parts into micro-batches. Where there are too few, some have none.
-class MicroBatches {
- public:
-  MicroBatches(const PipelineSchedule& schedule, std::size_t samples)
-      : replicas_(schedule.replicas),
-        batches_(schedule.batches),
-        each_(schedule.micros / schedule.batches),
-        samples_(samples) {}
-
-  std::size_t samples() const { return samples_; }
-  Slice at(int replica, int micro) const {
-    const Slice batch = chunk(samples_, replicas_ * batches_, replica * batches_ + micro / each_);
-    const Slice part = chunk(batch.count, each_, micro % each_);
-    return {batch.begin + part.begin, part.count};
-  }
-
- private:
-  int replicas_, batches_, each_;  // micro-batches of a batch
-  std::size_t samples_;
-};
-
 // A stage that this worker holds.
 struct HeldStage {
   BlockRun run;
@@ -93,7 +71,6 @@ class StagedLearner final : public Learner {
                                turns)),
         watch_(replica_, rank),
         memory_(replica_),
-        micros_(seat.schedule, 0),
         reads_(holds(0) || holds(cut_.stages() - 1)) {
     for (const int stage : stages_) {
       const auto roles =
@@ -115,7 +92,7 @@ class StagedLearner final : public Learner {
     memory_.open();
     const double start = wall_now();
     const Plan::Position at = plan_.position(step);
-    micros_ = {seat_.schedule, plan_.indices(seat_.pipeline, at.epoch, at.step).size()};
+    step_samples_ = plan_.indices(seat_.pipeline, at.epoch, at.step).size();
     if (reads_) batch_ = train_->batch(step);
     if (!holds(0)) batch_.x.reset();
     loss_ = 0;
@@ -171,7 +148,7 @@ class StagedLearner final : public Learner {
     replica_.end();
     memory_.close();
     close();
-    const double loss = micros_.samples() > 0 ? loss_ / static_cast<double>(micros_.samples()) : 0;
+    const double loss = step_samples_ > 0 ? loss_ / static_cast<double>(step_samples_) : 0;
     watch_.close(loss);
     return loss;
   }
@@ -267,7 +244,7 @@ class StagedLearner final : public Learner {
   Slice samples_of(const Action& action) const {
     if (const std::size_t begin = action.micro * test_size_; test_)
       return {begin, std::min(test_size_, test_part_.count - begin)};
-    return micros_.at(action.replica, action.micro);
+    return seat_.schedule.samples_of(step_samples_, action.replica, action.micro);
   }
   std::vector<std::int64_t> shape_of(int link, const Action& action) const {
     std::vector<std::int64_t> shape = cut_.links()[link].shape;
@@ -280,7 +257,8 @@ class StagedLearner final : public Learner {
     actions_.clear();
     last_of_.clear();
     for (const Action& action : seat_.schedule.orders.at(seat_.worker)) {
-      if (micros_.at(action.replica, action.micro).count == 0) continue;
+      if (seat_.schedule.samples_of(step_samples_, action.replica, action.micro).count == 0)
+        continue;
       actions_.push_back(action);
       if (action.pass == StagePass::backward || action.pass == StagePass::backward_weights)
         last_of_[action.stage] = action;
@@ -394,7 +372,7 @@ class StagedLearner final : public Learner {
   // Of a micro-batch's mean loss in the step's: by its samples, see above for the replicas.
   torch::Tensor loss_gradient(const Action& action) const {
     const double share =
-        static_cast<double>(samples_of(action).count) / static_cast<double>(micros_.samples());
+        static_cast<double>(samples_of(action).count) / static_cast<double>(step_samples_);
     return torch::full({}, seat_.schedule.replicas * share);
   }
 
@@ -476,8 +454,8 @@ class StagedLearner final : public Learner {
   std::map<int, HeldStage> held_;  // by stage
 
   std::optional<Loader> train_;
-  MicroBatches micros_;  // of the open step
-  const bool reads_;     // samples: the first stage needs them, the last one their classes
+  std::size_t step_samples_ = 0;  // of the pipeline, in the open step
+  const bool reads_;              // samples: the first stage needs them, the last one their classes
   Batch batch_;
   std::uint64_t step_ = 0;
   double loss_ = 0;  // the sum over the samples so far
